@@ -1,0 +1,120 @@
+"""What a training is, as data: a frozen, typed, hashable description, and the hash that makes finals comparable."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+Outside = {"outside the hash": True}
+
+
+@dataclass(frozen=True)
+class Data:
+    """The ordered dataset a recipe trains on. `identity` is the SHA-256 of the ordered bytes (ladder.data)."""
+
+    name: str
+    identity: str
+    train: int
+    test: int
+    classes: int
+    shape: tuple[int, int, int]  # height, width, channels of a stored uint8 image
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Plain SGD unless a field says otherwise: p -= rate * gradient."""
+
+    name: Literal["sgd"] = "sgd"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The rate as a function of the 1-based step; see ladder.train.schedule."""
+
+    rate: float
+    name: Literal["constant"] = "constant"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One training, whole. The *comparability fields* are all fields not marked outside the hash.
+
+    They are what changes the distribution of finals. A field at its default is at its neutral value and is left
+    out of the hash, so a field added later with a neutral default never changes an old hash.
+    """
+
+    rung: str = field(metadata=Outside)  # where it is run from
+    net: str
+    arm: str
+    data: Data
+    optimiser: Optimiser
+    schedule: Schedule
+    batch: int
+    epochs: int
+    init: Literal["published", "zero"]  # ladder.train.init
+    order: Literal["file"] = "file"  # epoch order of the training images
+    remainder: Literal["drop"] = "drop"  # the last, short training batch
+    pixels: Literal["x/255"] = "x/255"
+    augment: tuple[str, ...] = ()
+    smoothing: float = 0.0
+    score: Literal["last epoch, every test image, first maximum"] = "last epoch, every test image, first maximum"
+    dtype: Literal["float32"] = "float32"
+    seed_scope: Literal["init"] = "init"  # what the seed changes
+    margin: float = field(kw_only=True, metadata=Outside)  # percentage points; 0: exact, to the image
+    parameters: int = field(kw_only=True, metadata=Outside)  # asserted against the net at export
+    compares_with: str = field(default="", kw_only=True, metadata=Outside)  # a stand-in's reference, as a recipe hash
+    compares_reason: str = field(default="", kw_only=True, metadata=Outside)
+
+    @property
+    def name(self) -> str:
+        """`cnn-sgd`: unique within a rung."""
+        return f"{self.net}-{self.arm}"
+
+    @property
+    def steps(self) -> int:
+        """Training steps in one epoch."""
+        return self.data.train // self.batch
+
+    @property
+    def hash(self) -> str:
+        """`h1:` + SHA-256 of the canonical JSON of the comparability fields: equal hashes, comparable finals."""
+        text = json.dumps(comparability(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return "h1:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, for a record or a worker; `from_json` reads it back."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        """The recipe that `to_json` wrote."""
+        data = fields["data"]
+        return cls(
+            **{
+                **fields,
+                "data": Data(**{**data, "shape": tuple(data["shape"])}),
+                "optimiser": Optimiser(**fields["optimiser"]),
+                "schedule": Schedule(**fields["schedule"]),
+                "augment": tuple(fields["augment"]),
+            }
+        )
+
+
+def comparability(value: Any) -> dict[str, Any]:
+    """The comparability fields of a recipe, or of a dataclass inside it, without those at their neutral value.
+
+    The data's name is left out of nothing: two datasets with one identity are one dataset, so only `identity`
+    and the sizes count; a dataset's name is a label.
+    """
+    kept: dict[str, Any] = {}
+    for f in dataclasses.fields(value):
+        item = getattr(value, f.name)
+        if f.metadata == Outside or (isinstance(value, Data) and f.name == "name"):
+            continue
+        if dataclasses.is_dataclass(item):
+            if inner := comparability(item):
+                kept[f.name] = inner
+        elif f.default is dataclasses.MISSING or item != f.default:
+            kept[f.name] = item
+    return kept
