@@ -1,0 +1,7 @@
+"""Datasets: `prepare` finds, decodes and caches one; `open_split` maps it. Importing this imports NumPy only."""
+
+from ladder.data.dataset import Dataset, prepare
+from ladder.data.files import open_split
+from ladder.data.identity import MNIST5K_IDENTITY, MNIST_IDENTITY
+
+__all__ = ["MNIST5K_IDENTITY", "MNIST_IDENTITY", "Dataset", "open_split", "prepare"]

@@ -1,0 +1,30 @@
+"""What a source of a dataset answers: it has the data, or one line that says why not."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ladder.data.identity import Arrays
+
+
+@dataclass(frozen=True)
+class Found:
+    """A source that has the dataset.
+
+    `fingerprint` is a SHA-256 of the source's own bytes, wherever they lie: equal fingerprints decode to equal arrays,
+    so a cached dataset is found again without decoding. `decode` may raise LadderError for a broken source.
+    """
+
+    source: str  # one line without paths: `IDX files in --data-dir (gzip)`
+    fingerprint: str
+    decoder: str  # decoder and version
+    decode: Callable[[], Arrays]
+
+
+def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
+    """The hex SHA-256 of named contents. `kind` names the way of decoding, with a version to raise when it changes."""
+    digest = hashlib.sha256(kind.encode())
+    for name, content in files:
+        digest.update(f"\n{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
