@@ -1,0 +1,83 @@
+"""The xla lowerer: a program's exported bytes through XLA on one PJRT device, with JAX's persistent compilation cache."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.export
+import jax.monitoring
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from ladder import paths
+from ladder.errors import LadderError
+from ladder.lowerers.protocol import Compiled, Unsupported, Value, check_boundary
+from ladder.train.artifact import FUNCTIONS, Program
+
+CACHE_HIT = "/jax/compilation_cache/cache_hits"
+
+
+class Xla:
+    """XLA on device number `device` of a jax platform."""
+
+    name = "xla"
+
+    def __init__(self, jax_platform: str, device: int = 0) -> None:
+        """Claims the device. Raises LadderError when the platform or the device is not there: never another one."""
+        try:
+            devices = jax.devices(jax_platform)
+        except (RuntimeError, AssertionError) as error:
+            raise LadderError(f"jax platform '{jax_platform}' did not start: {error}", "ladder doctor") from error
+        if device >= len(devices):
+            raise LadderError(f"jax platform '{jax_platform}' has {len(devices)} devices; there is no device {device}")
+        self.device = devices[device]
+        folder = paths.cache() / "xla" / f"{jax_platform}-jax{jax.__version__}"
+        folder.mkdir(parents=True, exist_ok=True)
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        self._hits = 0
+        jax.monitoring.register_event_listener(self._count)
+
+    def _count(self, event: str, **_: Any) -> None:
+        self._hits += event == CACHE_HIT
+
+    def compile(self, program: Program) -> "XlaExecutable":
+        """Compile the exported functions ahead of the first call. Raises Unsupported, or DroppedState (gate G4)."""
+        check_boundary(program)
+        calls: dict[str, Any] = {}
+        seconds: dict[str, float] = {}
+        cached: dict[str, bool] = {}
+        sharding = SingleDeviceSharding(self.device)
+        for name in FUNCTIONS:
+            hits, start = self._hits, time.perf_counter()
+            exported = jax.export.deserialize(bytearray(program.exported(name)))
+            flat = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in exported.in_avals]
+            args, _ = jax.tree.unflatten(exported.in_tree, flat)
+            jitted = jax.jit(exported.call, donate_argnums=(0,) if name == "step" else ())
+            try:
+                calls[name] = jitted.lower(*args).compile()
+            except jax.errors.JaxRuntimeError as error:
+                line = str(error).splitlines()[0]
+                raise Unsupported(f"xla cannot compile {name} of program {program.sha[:12]}: {line}") from error
+            seconds[name], cached[name] = time.perf_counter() - start, self._hits > hits
+        return XlaExecutable(self.device, calls, Compiled(seconds, cached))
+
+
+class XlaExecutable:
+    """The compiled functions on their device; see ladder.lowerers.protocol.Executable."""
+
+    def __init__(self, device: Any, calls: dict[str, Any], compiled: Compiled) -> None:
+        self.compiled = compiled
+        self._device = device
+        self.feed, self.test_feed = calls["feed"], calls["test_feed"]
+        self.step, self.eval = calls["step"], calls["eval"]
+
+    def put(self, array: np.ndarray) -> Value:
+        """Copy to the device."""
+        return jax.device_put(array, self._device)
+
+    def get(self, value: Value) -> np.ndarray:
+        """Wait, then copy to the host."""
+        return np.array(value)

@@ -1,0 +1,182 @@
+"""A program on disk: what the export child wrote and the worker runs. NumPy and the standard library only."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache as once
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ladder import paths
+from ladder.errors import LadderError
+from ladder.recipes import Recipe
+from ladder.train.layout import Leaf
+
+FUNCTIONS = ("feed", "test_feed", "step", "eval")
+TEST_BATCH = 1000  # images scored at a time; it changes no score, since padding has weight 0
+EXPORT_LIMIT_S = 300.0
+TRACED_WITH = ("jax", "jaxlib", "flax", "optax")
+
+
+@dataclass(frozen=True)
+class Array:
+    """Name, shape and dtype of one array at a program's boundary."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Function:
+    """One exported function: its inputs and outputs in the order of the StableHLO signature.
+
+    Names carry the argument: `state:params/fc1/w`, `batch:image`, `lr`; outputs likewise: `state:…`, `loss`.
+    """
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """An exported recipe. `sha` is the SHA-256 of the StableHLO texts without locations."""
+
+    folder: Path
+    sha: str
+    platform: str  # jax platform it was exported for
+    leaves: tuple[Leaf, ...]
+    functions: Mapping[str, Function]
+    test_batch: int
+    versions: Mapping[str, str]
+
+    def exported(self, function: str) -> bytes:
+        """The serialised `jax.export.Exported`, for a runtime that has jax."""
+        return (self.folder / f"{function}.bin").read_bytes()
+
+    def stablehlo(self, function: str) -> str:
+        """The StableHLO text without locations: what `sha` hashes."""
+        return (self.folder / f"{function}.mlir").read_text()
+
+    @property
+    def parameters(self) -> int:
+        """Count of trained numbers."""
+        return sum(_size(leaf.shape) for leaf in self.leaves if leaf.name.startswith("params/"))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def read(folder: Path) -> Program:
+    """The program in a folder. Raises LadderError when it is not whole or its text is not what it says."""
+    try:
+        meta = json.loads((folder / "program.json").read_text())
+        texts = {f: (folder / f"{f}.mlir").read_text() for f in FUNCTIONS}
+    except (OSError, ValueError) as error:
+        raise LadderError(f"program {folder.name} in the cache is not whole: {error}", f"rm -r {folder}") from error
+    if (sha := text_sha(texts)) != meta["sha"]:
+        raise LadderError(f"program {folder.name} in the cache was changed: {sha}, not {meta['sha']}", f"rm -r {folder}")
+    return Program(
+        folder,
+        meta["sha"],
+        meta["platform"],
+        tuple(Leaf.from_json(leaf) for leaf in meta["leaves"]),
+        {name: Function(*(tuple(map(_array, f[k])) for k in ("inputs", "outputs"))) for name, f in meta["functions"].items()},
+        meta["test_batch"],
+        meta["versions"],
+    )
+
+
+def _array(fields: dict[str, Any]) -> Array:
+    return Array(fields["name"], tuple(fields["shape"]), fields["dtype"])
+
+
+def text_sha(texts: Mapping[str, str]) -> str:
+    """SHA-256 over the functions' StableHLO texts, by name."""
+    digest = hashlib.sha256()
+    for name in sorted(texts):
+        digest.update(f"{name}\n{texts[name]}\n".encode())
+    return digest.hexdigest()
+
+
+@once
+def source_sha() -> str:
+    """SHA-256 of the sources that a program is traced from: models/, ladder/train/ and ladder/recipes/."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for path in sorted(p for folder in ("models", "ladder/train", "ladder/recipes") for p in (root / folder).glob("*.py")):
+        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def cache_key(recipe: Recipe, platform: str) -> str:
+    """What decides a program: the traced fields of the recipe, the sources, the tracing versions and the target."""
+    traced = {
+        "net": recipe.net,
+        "arm": recipe.arm,
+        "data": [recipe.data.train, recipe.data.test, recipe.data.classes, *recipe.data.shape],
+        "optimiser": recipe.to_json()["optimiser"],
+        "batch": recipe.batch,
+        "init": recipe.init,
+        "pixels": recipe.pixels,
+        "augment": recipe.augment,
+        "smoothing": recipe.smoothing,
+        "dtype": recipe.dtype,
+        "platform": platform,
+        "test_batch": TEST_BATCH,
+        "source": source_sha(),
+        "versions": {name: version(name) for name in TRACED_WITH},
+    }
+    return hashlib.sha256(json.dumps(traced, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def program_for(recipe: Recipe, platform: str) -> tuple[Program, bool]:
+    """The recipe's program for a jax platform, from the cache or exported now in a child; and whether it was cached.
+
+    One process exports, others wait. Raises LadderError when the export fails or takes longer than EXPORT_LIMIT_S.
+    """
+    root = paths.cache() / "programs"
+    folder = root / f"{recipe.net}-{recipe.arm}-{platform}-{cache_key(recipe, platform)}"
+    if (folder / "program.json").is_file():
+        return read(folder), True
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(root / f".{folder.name}.lock", timeout=EXPORT_LIMIT_S):
+            if (folder / "program.json").is_file():
+                return read(folder), True
+            _export(recipe, platform, folder)
+    except Timeout:
+        raise LadderError(
+            f"waited {EXPORT_LIMIT_S:.0f} s for another process to export {recipe.name}", f"rm {root}/.{folder.name}.lock"
+        ) from None
+    return read(folder), False
+
+
+def _export(recipe: Recipe, platform: str, folder: Path) -> None:
+    import os
+
+    request = {"recipe": recipe.to_json(), "platform": platform, "folder": str(folder), "test_batch": TEST_BATCH}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", "ladder.train.export"],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            timeout=EXPORT_LIMIT_S,
+            env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
+        )
+    except subprocess.TimeoutExpired:
+        raise LadderError(f"export of {recipe.name} for {platform} took longer than {EXPORT_LIMIT_S:.0f} s") from None
+    if child.returncode:
+        last = (child.stderr.strip().splitlines() or ["no output"])[-1]
+        raise LadderError(f"export of {recipe.name} for {platform} failed (exit {child.returncode}): {last}")

@@ -1,0 +1,90 @@
+"""The export child: traces a recipe's program on CPU jax and writes it. `python -m ladder.train.export`, request on stdin.
+
+    {recipe, platform, folder, test_batch}  ->  folder/{program.json, <function>.bin, <function>.mlir}
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.export
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from ladder.recipes import Recipe
+from ladder.train.artifact import FUNCTIONS, TRACED_WITH, Array, text_sha
+from ladder.train.program import build
+
+NAMES = {"feed": ("images", "labels", "idx", "draws"), "step": ("state", "batch", "lr", "key"), "eval": ("state", "batch")}
+RESULTS = {"feed": None, "step": ("state", None), "eval": ("correct", "top5", "loss_sum")}
+
+
+def text_without_locations(exported: jax.export.Exported) -> str:
+    """The StableHLO text of the exported bytes, without source locations, so that moving the source changes nothing."""
+    with ir.Context() as context:
+        stablehlo.register_dialect(context)
+        module = stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
+        return module.operation.get_asm(enable_debug_info=False)
+
+
+def boundary(tree: Any, names: tuple[str | None, ...] | None) -> list[dict[str, Any]]:
+    """The named arrays of a function's arguments or results, in flattening order: `state:params/fc1/w`, `lr`, `loss`."""
+    arrays: list[dict[str, Any]] = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        keys = [p.idx if isinstance(p, jax.tree_util.SequenceKey) else p.key for p in path]
+        if names is not None:
+            keys[0] = names[keys[0]]
+        name = ":".join(str(k) for k in keys if k is not None)
+        arrays.append(dataclasses.asdict(Array(name, tuple(leaf.shape), str(leaf.dtype))))
+    return arrays
+
+
+def export(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None:
+    """Write the recipe's program for a platform into `folder`, whole or not at all."""
+    leaves, functions = build(recipe, test_batch)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
+    texts: dict[str, str] = {}
+    signatures: dict[str, Any] = {}
+    for name, (function, shapes) in functions.items():
+        # keep_unused: the StableHLO signature is the boundary, whole, for a runtime that knows nothing of jax.
+        jitted = jax.jit(function, keep_unused=True, donate_argnums=(0,) if name == "step" else ())
+        exported = jax.export.export(jitted, platforms=[platform])(*shapes)
+        (scratch / f"{name}.bin").write_bytes(exported.serialize())
+        texts[name] = text_without_locations(exported)
+        (scratch / f"{name}.mlir").write_text(texts[name])
+        kind = name.removeprefix("test_")
+        signatures[name] = {
+            "inputs": boundary(shapes, NAMES[kind]),
+            "outputs": boundary(jax.eval_shape(function, *shapes), RESULTS[kind]),
+        }
+    assert set(texts) == set(FUNCTIONS)
+    meta = {
+        "sha": text_sha(texts),
+        "platform": platform,
+        "test_batch": test_batch,
+        "leaves": [dataclasses.asdict(leaf) for leaf in leaves],
+        "functions": signatures,
+        "versions": {name: sys.modules[name].__version__ for name in TRACED_WITH},
+    }
+    (scratch / "program.json").write_text(json.dumps(meta, indent=1))
+    shutil.rmtree(folder, ignore_errors=True)
+    os.rename(scratch, folder)
+
+
+def main() -> None:
+    """Serve the one request on stdin."""
+    request = json.load(sys.stdin)
+    jax.config.update("jax_threefry_partitionable", True)  # recorded by being fixed here
+    jax.config.update("jax_default_prng_impl", "threefry2x32")
+    export(Recipe.from_json(request["recipe"]), request["platform"], Path(request["folder"]), request["test_batch"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The state's layout: every named array of a program, its shape and how its initial value is drawn on the host.
+
+NumPy only: the worker draws the state from the layout that the export wrote, without flax or jax.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from ladder import rng
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of the state, e.g. `params/conv1/w`.
+
+    A leaf with `sigma` > 0 is drawn in its canonical shape (OIHW for convolutions, (in, out) for dense layers, (c, h, w,
+    out) where the input is a flattened image), transposed by `axes` and reshaped to `shape`, so that layout never
+    changes what is drawn. Others are constant at `fill`.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    fill: float = 0.0
+    sigma: float = 0.0
+    canonical: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        """The leaf that `dataclasses.asdict` wrote."""
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+
+
+def parameter(
+    name: str, shape: tuple[int, ...], flattened: tuple[int, int, int] | None = None, rule: str = "published"
+) -> Leaf:
+    """The leaf of a parameter under an init rule of reference/recipes.md section 0 (brettkoonce/lean4-mlir @126ab67b).
+
+    `published`: convolutions (HWIO here, OIHW there) have variance 2 / (O·kH·kW), He with fan-*out*; dense weights
+    2 / (in + out), Glorot; biases 0. `zero`: all 0. `flattened` is the (h, w, c) that a dense layer's rows follow.
+    """
+    full = f"params/{name}"
+    if rule == "zero" or len(shape) == 1:
+        return Leaf(full, shape, "float32")
+    if len(shape) == 4:
+        h, w, i, o = shape
+        return Leaf(full, shape, "float32", sigma=math.sqrt(2 / (o * h * w)), canonical=(o, i, h, w), axes=(2, 3, 1, 0))
+    if len(shape) == 2:
+        sigma = math.sqrt(2 / sum(shape))
+        if flattened is None:
+            return Leaf(full, shape, "float32", sigma=sigma, canonical=shape, axes=(0, 1))
+        h, w, c = flattened
+        return Leaf(full, shape, "float32", sigma=sigma, canonical=(c, h, w, shape[1]), axes=(1, 2, 0, 3))
+    raise ValueError(f"no init rule for {name} with shape {shape}: rank 1, 2 or 4")
+
+
+def draw(leaf: Leaf, net: str, seed: int) -> np.ndarray:
+    """The leaf's initial value at a seed: `leaf.shape`, `leaf.dtype`.
+
+    Sum of three uniforms on [-1/2, 1/2) times 2·sigma: each has variance 1/12, so the sum times 2 has variance exactly 1.
+    """
+    if not leaf.sigma:
+        return np.full(leaf.shape, leaf.fill, leaf.dtype)
+    u = rng.uniform(f"init/{net}/{leaf.name}/seed={seed}", (3, *leaf.canonical))
+    value = (u.sum(axis=0) - 1.5) * (2 * leaf.sigma)
+    return np.ascontiguousarray(value.transpose(leaf.axes).reshape(leaf.shape).astype(leaf.dtype))
+
+
+def initial_state(leaves: tuple[Leaf, ...], net: str, seed: int) -> dict[str, np.ndarray]:
+    """The whole state at step 0, by name."""
+    return {leaf.name: draw(leaf, net, seed) for leaf in leaves}
