@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ladder.data import cache as datasets
-from ladder.data import embedded, idx
+from ladder.data import embedded, idx, tfds, tfds_download
 from ladder.data.identity import MNIST_IDENTITY
-from ladder.data.source import Found
+from ladder.data.source import Found, SourceError
 from ladder.errors import LadderError
 
 NAMES = ("mnist", "mnist5k")
+HINT = "ladder run mnist --data-dir DIR, with MNIST's four IDX files (gzipped or not) in DIR, trains on the full MNIST"
+
+Say = Callable[[str], None]
+Source = tuple[str, str, Callable[[], Found | str]]  # its title, the dataset it gives, how to ask it
 
 
 @dataclass(frozen=True)
@@ -35,47 +39,82 @@ def prepare(
     cache: Path,
     tfds_dir: Path | None = None,
     allow_download: bool = True,
-    say: Callable[[str], None],
+    say: Say,
 ) -> Dataset:
     """The dataset `name` from the first source that has it; `mnist` may fall back to `mnist5k`, said aloud.
 
-    A given `data_dir` is an instruction: it is the only place asked. Raises LadderError if it has no whole dataset, or
-    if no source has one.
+    A given `data_dir` is an instruction: it alone is asked, first for a prepared TFDS dataset, then for the original
+    files, even where `tfds_dir` (default: TFDS_DATA_DIR, else ~/tensorflow_datasets) has a prepared one. Raises
+    LadderError if it holds neither or a broken one, if no source has the dataset, or if the cache cannot be written.
     """
     if name not in NAMES:
         raise LadderError(f"there is no dataset '{name}'; the datasets are: {', '.join(NAMES)}")
-    reasons: list[str] = []
+    if name == "mnist5k" and data_dir is not None:
+        raise LadderError(f"mnist5k is embedded, so --data-dir {data_dir} cannot give it", "leave --data-dir out")
 
-    def answer(line: str) -> None:
-        reasons.append(line)
+    def tell(line: str) -> None:
         say(f"data: {line}")
 
-    found: Found | str = "not asked"
-    if name == "mnist":
-        if data_dir is not None:
-            found = idx.look(data_dir)
-            if isinstance(found, str):
-                raise LadderError(f"--data-dir {data_dir}: {found}", idx.HINT)
-            answer(f"--data-dir: yes, {found.source}")
-        else:
-            answer("--data-dir: not given")
-    if isinstance(found, str):
-        name = "mnist5k"
-        found = embedded.look()
-        if isinstance(found, str):
-            raise LadderError(f"no source has mnist: {found}", idx.HINT)
-        answer(f"embedded: yes, {found.source}")
-    folder, meta = datasets.fetch(found, name, cache, say)
-    if name == "mnist" and meta["identity"] != MNIST_IDENTITY:
-        say("not the published MNIST")
-    return Dataset(
-        name=name,
-        identity=meta["identity"],
-        source=found.source,
-        reasons=tuple(reasons),
-        folder=folder,
-        train=meta["train"],
-        test=meta["test"],
-        classes=meta["classes"],
-        decoder=found.decoder,
-    )
+    reasons: list[str] = []
+    for title, gives, look in _sources(name, data_dir, tfds_dir, allow_download, tell):
+        try:
+            found = look()
+            cached = datasets.fetch(found, gives, cache, tell) if isinstance(found, Found) else None
+        except SourceError as error:
+            if data_dir is not None:
+                raise LadderError(f"--data-dir {data_dir}: {error.message}", error.hint) from error
+            found, cached = f"broken: {error.message}; {error.hint}", None
+        answer = found.source if isinstance(found, Found) else found
+        reasons.append(f"{title}: {'yes' if cached else 'no'}, {answer}")
+        tell(reasons[-1])
+        if isinstance(found, Found) and cached:
+            folder, meta = cached
+            dataset = Dataset(
+                name=gives,
+                identity=meta["identity"],
+                source=found.source,
+                reasons=tuple(reasons),
+                folder=folder,
+                train=meta["train"],
+                test=meta["test"],
+                classes=meta["classes"],
+                decoder=found.decoder,
+            )
+            _warn(name, dataset, tell)
+            return dataset
+    if data_dir is not None:
+        raise LadderError(f"--data-dir {data_dir} holds no MNIST. {'; '.join(reasons)}", idx.HINT)
+    raise LadderError(f"no source has {name}. {'; '.join(reasons)}", HINT)
+
+
+def _sources(name: str, data_dir: Path | None, tfds_dir: Path | None, allow_download: bool, tell: Say) -> list[Source]:
+    last: Source = ("embedded subset", "mnist5k", embedded.look)
+    if name == "mnist5k":
+        return [last]
+    if data_dir is not None:
+        if not data_dir.is_dir():
+            raise LadderError(f"--data-dir {data_dir} is {'a file' if data_dir.exists() else 'not there'}", idx.HINT)
+        return [
+            ("prepared TFDS in --data-dir", name, lambda: tfds.look(data_dir, "--data-dir")),
+            ("original files in --data-dir", name, lambda: idx.look(data_dir)),
+        ]
+    folder, where = (tfds_dir, "the given TFDS folder") if tfds_dir else tfds.default_dir()
+
+    def download() -> Found | str:
+        return tfds_download.look(folder, where, tell) if allow_download else "not asked, downloads are off"
+
+    return [
+        ("prepared TFDS", name, lambda: tfds.look(folder, where)),
+        ("original files", name, lambda: "--data-dir is not given"),
+        ("TFDS download", name, download),
+        last,
+    ]
+
+
+def _warn(asked: str, dataset: Dataset, tell: Say) -> None:
+    if dataset.name != asked:
+        sizes = f"{dataset.train:,} training and {dataset.test:,} test images"
+        tell(f"FALLBACK: {dataset.name}, {sizes}, instead of {asked}; it has its own recipe hash and reference")
+        tell(f"FALLBACK: {HINT}")
+    elif dataset.name == "mnist" and dataset.identity != MNIST_IDENTITY:
+        tell(f"NOT the published MNIST: identity {dataset.identity}, published {MNIST_IDENTITY}; it has no reference")

