@@ -9,10 +9,22 @@
     REPORT.md       for people
 """
 
-from dataclasses import dataclass
-from typing import Literal
+import difflib
+import errno
+import fcntl
+import itertools
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from ladder.errors import LadderError
 
 SCHEMA = 1
+MANIFEST, FINALS, EPOCHS, REPORT, OWNER = "manifest.json", "finals.tsv", "epochs.jsonl", "REPORT.md", "owner"
+PARTIAL = ".partial"
+KEPT = ("kept", "published")
 
 TrialStatus = Literal["done", "diverged", "crashed", "timeout", "unsupported", "not-run"]
 
@@ -60,3 +72,236 @@ class EpochRow:
     lr: float  # of the epoch's last step
     seconds: float
     attempt: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run's directory, read. `state` is running while its owner's lock is held, interrupted when it is not."""
+
+    path: Path
+    manifest: dict[str, Any]
+    finals: tuple[FinalRow, ...]
+    epochs: tuple[EpochRow, ...]
+    state: Literal["complete", "running", "interrupted"]
+
+
+class Writer:
+    """The partial directory of a run being made. Its owner lock tells readers that the run is alive."""
+
+    def __init__(self, root: Path, path: Path, manifest: dict[str, Any], lock: int) -> None:
+        self.root, self.path, self.manifest, self._lock = root, path, manifest, lock
+
+    @classmethod
+    def create(cls, root: Path, manifest: dict[str, Any]) -> Self:
+        """A new partial directory `<root>/.partial/<uuid>` with its manifest; `manifest["name"]` is chosen here.
+
+        Raises LadderError when `root` cannot be written.
+        """
+        path = root / PARTIAL / manifest["uuid"]
+        try:
+            path.mkdir(parents=True)
+            lock = _own(path)
+        except OSError as error:
+            raise LadderError(
+                f"the records folder {root} cannot be written: {error.strerror}", "set LADDER_RUNS to a folder that can"
+            ) from error
+        assert lock is not None
+        writer = cls(root, path, {**manifest, "schema": SCHEMA, "name": _free_name(root, manifest)}, lock)
+        writer.update()
+        return writer
+
+    @classmethod
+    def reopen(cls, root: Path, path: Path) -> Self | None:
+        """Take over an interrupted run; None if somebody else has it. A torn last line is cut off."""
+        lock = _own(path)
+        if lock is None:
+            return None
+        for name in (FINALS, EPOCHS):
+            if (file := path / name).exists():
+                whole = file.read_bytes()
+                os.truncate(file, whole.rfind(b"\n") + 1)
+        return cls(root, path, json.loads((path / MANIFEST).read_text()), lock)
+
+    def update(self, **facts: Any) -> None:
+        """Merge facts into the manifest and write it."""
+        self.manifest |= facts
+        write_atomic(self.path / MANIFEST, json.dumps(self.manifest, indent=1) + "\n")
+
+    def final(self, row: FinalRow) -> None:
+        """Append a trial's line, on disk when this returns."""
+        file = self.path / FINALS
+        head = "" if file.exists() else "\t".join(f.name for f in fields(FinalRow)) + "\n"
+        cells = (str(getattr(row, f.name)) if getattr(row, f.name) is not None else "-" for f in fields(FinalRow))
+        _append(file, head + "\t".join(" ".join(c.split()) for c in cells) + "\n")
+
+    def epoch(self, row: EpochRow) -> None:
+        """Append an epoch's line."""
+        _append(self.path / EPOCHS, json.dumps(asdict(row)) + "\n")
+
+    def complete(self, report: str) -> Path:
+        """Write REPORT.md and rename the directory to its name; returns where it lies."""
+        write_atomic(self.path / REPORT, report)
+        while True:
+            self.update(state="complete")
+            target = self.root / self.manifest["name"]
+            try:
+                if target.exists():
+                    raise FileExistsError
+                (self.path / OWNER).unlink(missing_ok=True)
+                os.rename(self.path, target)
+                break
+            except OSError as error:
+                if not isinstance(error, FileExistsError) and error.errno != errno.ENOTEMPTY:
+                    raise
+                self.manifest["name"] = _free_name(self.root, self.manifest)
+        self.close()
+        return target
+
+    def close(self) -> None:
+        """Let go of the owner lock; an uncompleted run is interrupted from here on."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def read(path: Path) -> Record:
+    """A record from its directory. Raises LadderError when it is none, or is damaged, naming the file and line."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        if manifest["schema"] != SCHEMA:
+            raise LadderError(f"record {path.name} has schema {manifest['schema']}; this Ladder reads {SCHEMA}")
+        finals = _read_finals(path / FINALS)
+        epochs = {(e.net, e.arm, e.seed, e.epoch): e for e in _read_epochs(path / EPOCHS)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LadderError(f"record {path.name} cannot be read: {type(error).__name__}: {error}") from error
+    return Record(path, manifest, finals, tuple(epochs.values()), _state(path))
+
+
+def find_all(root: Path) -> list[Path]:
+    """The directories of complete, kept, published and partial records under `root`, oldest name first."""
+    folders = [root, *(root / name for name in (*KEPT, PARTIAL))]
+    return [m.parent for folder in folders for m in sorted(folder.glob(f"*/{MANIFEST}"))]
+
+
+def find(name: str, root: Path) -> Path:
+    """The record with this name, or the one whose name or UUID starts so; `last` is the newest.
+
+    Raises LadderError when there is none or more than one.
+    """
+    found = {path: json.loads((path / MANIFEST).read_text()) for path in find_all(root)}
+    if name == "last" and found:
+        return max(found, key=lambda path: found[path]["started"])
+    for same in (lambda m: name in (m["name"], m["uuid"]), lambda m: m["name"].startswith(name) or m["uuid"].startswith(name)):
+        matches = [path for path, manifest in found.items() if same(manifest)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            names = ", ".join(sorted(found[path]["name"] for path in matches))
+            raise LadderError(f"'{name}' could be any of {len(matches)} runs: {names}", "give more of the name, or the UUID")
+    near = difflib.get_close_matches(name, [m["name"] for m in found.values()], 3, 0.4)
+    raise LadderError(f"there is no run '{name}'" + (f"; near: {', '.join(near)}" if near else ""), "ladder runs")
+
+
+def keep(record: Record, root: Path) -> Path:
+    """Move a complete record to `<root>/kept/`, where it is committed and feeds PLATFORMS.md; returns where it lies.
+
+    Raises LadderError for a run that is not complete or had a fault injected.
+    """
+    if record.state != "complete":
+        raise LadderError(f"run {record.manifest['name']} is {record.state}; only a complete run can be kept")
+    if record.manifest.get("fault"):
+        raise LadderError(f"run {record.manifest['name']} had the fault '{record.manifest['fault']}' injected; it is no evidence")
+    target = root / "kept" / record.manifest["name"]
+    if record.path == target:
+        return target
+    if target.exists():
+        raise LadderError(f"{target.name} is already among the kept runs")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.rename(record.path, target)
+    return target
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace a file whole: written beside, fsynced, renamed."""
+    scratch = path.with_name(f".{path.name}.new")
+    with scratch.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, path)
+
+
+def _append(path: Path, text: str) -> None:
+    """One write, one fsync: a reader or a kill sees whole lines."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(fd, text.encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _own(path: Path) -> int | None:
+    """The held owner lock of a partial directory, or None when another process holds it."""
+    fd = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd
+
+
+def _state(path: Path) -> Literal["complete", "running", "interrupted"]:
+    if path.parent.name != PARTIAL:
+        return "complete"
+    try:
+        fd = os.open(path / OWNER, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return "interrupted"
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return "running"
+    finally:
+        os.close(fd)
+    return "interrupted"
+
+
+def _free_name(root: Path, manifest: dict[str, Any]) -> str:
+    """`<UTC date>-<rung>-<box>-<platform>[-k]`, not used by another record."""
+    stem = "-".join((manifest["started"][:10], manifest["rung"], manifest["box"], manifest["profile"]))
+    taken = {path.name for path in find_all(root)}
+    taken |= {json.loads((p / MANIFEST).read_text()).get("name") for p in find_all(root) if p.name != manifest["uuid"]}
+    return next(name for k in itertools.count(1) if (name := stem if k == 1 else f"{stem}-{k}") not in taken)
+
+
+def _read_finals(path: Path) -> tuple[FinalRow, ...]:
+    if not path.exists():
+        return ()
+    head, *lines = _whole_lines(path)
+    names = head.split("\t")
+    kinds = {f.name: str(f.type) for f in fields(FinalRow)}
+    rows: list[FinalRow] = []
+    for line in lines:
+        cells = dict(zip(names, line.split("\t"), strict=True))
+        rows.append(FinalRow(**{name: _cell(cells[name], kinds[name]) for name in kinds}))
+    return tuple(rows)
+
+
+def _cell(text: str, kind: str) -> Any:
+    if text == "-" and "None" in kind:
+        return None
+    return int(text) if "int" in kind else float(text) if "float" in kind else text
+
+
+def _read_epochs(path: Path) -> tuple[EpochRow, ...]:
+    return tuple(EpochRow(**json.loads(line)) for line in _whole_lines(path)) if path.exists() else ()
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The lines that end in a newline: a torn last line is not there yet."""
+    text = path.read_text()
+    return text[: text.rfind("\n") + 1].splitlines()

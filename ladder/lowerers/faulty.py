@@ -106,6 +106,10 @@ class Faulty:
         self._inner, self._fault = inner, parse(fault)
         self.name = f"faulty({inner.name}, {fault})"
 
+    def describe(self) -> dict[str, str]:
+        """The wrapped lowerer's device."""
+        return self._inner.describe()
+
     def compile(self, program: Program) -> "FaultyExecutable":
         """Compile with the wrapped lowerer. Raises LadderError for a parameter that the program does not have."""
         name, value = self._fault

@@ -59,6 +59,10 @@ class Lowerer(Protocol):
         """As it stands in a record, a fault included."""
         ...
 
+    def describe(self) -> dict[str, str]:
+        """The device and what drives it, for the record: device, device_kind, runtime, platform_version."""
+        ...
+
     def compile(self, program: Program) -> Executable:
         """Compile every function of a program. Raises Unsupported when an operation cannot be lowered."""
         ...

@@ -43,6 +43,15 @@ class Xla:
     def _count(self, event: str, **_: Any) -> None:
         self._hits += event == CACHE_HIT
 
+    def describe(self) -> dict[str, str]:
+        """Device, kind, runtime and the PJRT client's own version text."""
+        return {
+            "device": f"{self.device.platform}:{self.device.id}",
+            "device_kind": self.device.device_kind,
+            "runtime": f"jax {jax.__version__}",
+            "platform_version": " ".join(str(self.device.client.platform_version).split()),
+        }
+
     def compile(self, program: Program) -> "XlaExecutable":
         """Compile the exported functions ahead of the first call. Raises Unsupported, or DroppedState (gate G4)."""
         check_boundary(program)

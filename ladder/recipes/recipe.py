@@ -63,8 +63,6 @@ class Recipe:
     seed_scope: Literal["init"] = "init"  # what the seed changes
     margin: float = field(kw_only=True, metadata=Outside)  # percentage points; 0: exact, to the image
     parameters: int = field(kw_only=True, metadata=Outside)  # asserted against the net at export
-    compares_with: str = field(default="", kw_only=True, metadata=Outside)  # a stand-in's reference, as a recipe hash
-    compares_reason: str = field(default="", kw_only=True, metadata=Outside)
 
     @property
     def name(self) -> str:
@@ -104,8 +102,7 @@ class Recipe:
 def comparability(value: Any) -> dict[str, Any]:
     """The comparability fields of a recipe, or of a dataclass inside it, without those at their neutral value.
 
-    The data's name is left out of nothing: two datasets with one identity are one dataset, so only `identity`
-    and the sizes count; a dataset's name is a label.
+    A dataset's name is a label: two with one identity are one dataset.
     """
     kept: dict[str, Any] = {}
     for f in dataclasses.fields(value):

@@ -1,0 +1,45 @@
+"""Platform profiles: a kind of machine and stack, as data. One TOML file each in profiles/."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "profiles"
+
+
+class UnknownProfile(Exception):
+    """No profile has this name, or it is read from a broken file."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a platform runs with. `environment` is applied by whoever starts a process, before Python starts."""
+
+    name: str
+    backend: str
+    kind: str
+    lowerer: str
+    jax_platform: str
+    device: str
+    slots: int
+    runbook: str
+    environment: dict[str, str]
+    why: dict[str, str]
+
+
+def names() -> list[str]:
+    """The profiles there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name: str) -> Profile:
+    """The profile `name`. Raises UnknownProfile naming those there are."""
+    if name not in names():
+        raise UnknownProfile(f"there is no platform '{name}'; the platforms are: {', '.join(names())}")
+    fields = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    environment = fields.pop("environment", {})
+    return Profile(
+        **fields,
+        environment={k: v["value"] for k, v in environment.items()},
+        why={k: v["why"] for k, v in environment.items()},
+    )
