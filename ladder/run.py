@@ -1,0 +1,405 @@
+"""A run: one rung on one box, from a request to a record and its verdicts. The flow and the CLI are thin over this."""
+
+import hashlib
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from ladder import paths, records
+from ladder.data import Dataset, prepare
+from ladder.errors import LadderError
+from ladder.lowerers import NAMES as LOWERERS
+from ladder.lowerers import faulty
+from ladder.pool.events import Event
+from ladder.pool.pool import Cancelled, Job, OnEvent, Pool, Result, WorkerSpec
+from ladder.pool.slot import Slot
+from ladder.recipes import Data, Recipe, rung_recipes, select
+from ladder.recipes.mnist import MNIST
+from ladder.records import EpochRow, FinalRow
+from ladder.train.artifact import Program, program_for
+from ladder.verdict import Judgement, Word, at_chance, exit_code, judge, run_word
+from platforms import manifest as halves
+from platforms import profile as profiles
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for. `deadline` is the unix time after which no trial that cannot finish is started."""
+
+    rung: str
+    nets: tuple[str, ...] = ()
+    arms: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (1, 2, 3)
+    platform: str = "cpu"
+    lowerer: str | None = None
+    data_dir: str | None = None
+    epochs: int | None = None
+    fault: str | None = None
+    reference: str | None = None
+    fresh: bool = False
+    wait_s: float = 0.0
+    deadline: float | None = None
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """`1-3,7` -> (1, 2, 3, 7). Raises LadderError for anything else, and for a seed given twice."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise LadderError(f"--seeds '{text}': '{part}' is no seed or range; write e.g. 1-5 or 1,2,9")
+        low, high = int(first), int(last or first)
+        if low > high or high - low >= 10_000:
+            raise LadderError(f"--seeds '{text}': the range {part} is empty or longer than 10,000")
+        seeds += range(low, high + 1)
+    return check_seeds(seeds)
+
+
+def check_seeds(seeds: list[int] | tuple[int, ...]) -> tuple[int, ...]:
+    """The seeds, when there is one at least and none twice: a seed given twice would count one result twice."""
+    if not seeds:
+        raise LadderError("no seed was given", "--seeds 1-5")
+    if twice := sorted({s for s in seeds if list(seeds).count(s) > 1}):
+        raise LadderError(f"seed {twice[0]} is given twice; each seed may count once")
+    if bad := [s for s in seeds if s < 0]:
+        raise LadderError(f"seed {bad[0]} is negative")
+    return tuple(seeds)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One recipe at one seed."""
+
+    id: str
+    index: int
+    recipe: Recipe
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    word: Word
+    judgements: tuple[Judgement, ...]
+    record_path: Path
+    exit_code: int
+
+
+def profile_for(platform: str, lowerer: str | None) -> profiles.Profile:
+    """The profile of a platform through a lowerer. Raises LadderError for an unknown or contradictory pair."""
+    try:
+        profile = profiles.load(platform)
+        if lowerer in (None, profile.lowerer):
+            return profile
+        if lowerer not in LOWERERS:
+            raise LadderError(f"there is no lowerer '{lowerer}'; the lowerers are: {', '.join(LOWERERS)}")
+        return profiles.load(f"{lowerer}-{platform}")
+    except profiles.UnknownProfile as error:
+        raise LadderError(str(error)) from None
+
+
+class Run:
+    """A run in progress: owns the worker pool, the record and the store. Open it in the main thread, as a context manager.
+
+    Left by an exception, or without `finish`, it stays in `runs/.partial/` as interrupted and is resumed by the same
+    request.
+    """
+
+    def __init__(self, request: Request, say: Say) -> None:
+        self._request, self._say = request, say
+        self._lock = threading.Lock()
+        self._pool: Pool | None = None
+        self._writer: records.Writer | None = None
+
+    @classmethod
+    def open(cls, request: Request, say: Say) -> Self:
+        """Check the request, take the slots, start the workers, find data, programs and references, open the record.
+
+        Raises LadderError before anything is recorded when any of it is wrong or missing.
+        """
+        run = cls(request, say)
+        try:
+            run._open()
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    def _open(self) -> None:
+        request, say = self._request, self._say
+        check_seeds(request.seeds)
+        select(rung_recipes(request.rung, MNIST), request.nets, request.arms)
+        if request.epochs is not None and request.epochs < 1:
+            raise LadderError(f"--epochs {request.epochs}: at least 1")
+        if request.fault:
+            faulty.parse(request.fault)
+            say(f"fault '{request.fault}' is injected: this run's record can be neither kept nor made a reference")
+        self.profile = profile_for(request.platform, request.lowerer)
+        self.uuid = str(uuid.uuid4())
+        self._pool = self._start_pool()
+        self.dataset = prepare("mnist", data_dir=Path(request.data_dir) if request.data_dir else None, cache=paths.cache(), say=say)
+        self.recipes = self._recipes(self.dataset)
+        self.programs = {r.hash: self._program(r) for r in self.recipes}
+        self.trials = tuple(
+            Trial(f"{r.name}-s{seed}", i * len(request.seeds) + k, r, seed)
+            for i, r in enumerate(self.recipes)
+            for k, seed in enumerate(request.seeds)
+        )
+        self.references = self._find_references()
+        self._done: dict[str, FinalRow] = {}
+        self._writer = self._resume() or records.Writer.create(paths.runs(), self._manifest())
+        self.uuid, self.name = self._writer.manifest["uuid"], self._writer.manifest["name"]
+        say(f"run {self.name} ({self.uuid[:8]}): {len(self.trials)} trials, {len(self._done)} already done")
+
+    def _start_pool(self) -> Pool:
+        profile, request = self.profile, self._request
+        env = {**os.environ, **profile.environment, "LADDER_CACHE": str(paths.cache())}
+        holder = {"run": f"{request.rung} on {paths.box()}, run {self.uuid[:8]}"}
+        slots: list[tuple[Slot, WorkerSpec]] = []
+        try:
+            for device in range(profile.slots):
+                slot = Slot.acquire(f"{profile.device}-{device}", holder, request.wait_s, self._say)
+                slots.append((slot, WorkerSpec(profile.lowerer, profile.jax_platform, device, env, request.fault)))
+        except BaseException:
+            for slot, _ in slots:
+                slot.close()
+            raise
+        return Pool(slots)
+
+    def _recipes(self, dataset: Dataset) -> tuple[Recipe, ...]:
+        data = Data(dataset.name, dataset.identity, dataset.train, dataset.test, dataset.classes, (28, 28, 1))
+        chosen = select(rung_recipes(self._request.rung, data), self._request.nets, self._request.arms)
+        return tuple(replace(r, epochs=self._request.epochs or r.epochs) for r in chosen)
+
+    def _program(self, recipe: Recipe) -> Program:
+        start = time.perf_counter()
+        program, cached = program_for(recipe, self.profile.jax_platform)
+        how = "from the cache" if cached else f"exported in {time.perf_counter() - start:.1f} s"
+        self._say(f"program {recipe.name}: {program.sha[:12]}, {how}")
+        return program
+
+    def _find_references(self) -> dict[str, Any]:
+        return {}
+
+    def _manifest(self) -> dict[str, Any]:
+        request = {k: v for k, v in asdict(self._request).items() if k not in ("data_dir", "wait_s", "deadline", "fresh")}
+        return {
+            "uuid": self.uuid,
+            "rung": self._request.rung,
+            "box": paths.box(),
+            "profile": self.profile.name,
+            "lowerer": self.profile.lowerer,
+            "fault": self._request.fault,
+            "state": "partial",
+            "started": _now(),
+            "request": json.loads(json.dumps(request)),
+            "recipes": [{"hash": r.hash, **r.to_json()} for r in self.recipes],
+            "programs": {h: {"sha": p.sha, "versions": dict(p.versions)} for h, p in self.programs.items()},
+            "data": {k: v for k, v in asdict(self.dataset).items() if k not in ("folder", "reasons")},
+            "core": halves.core(Path(__file__).resolve().parents[1]),
+            "platform": halves.box(self.profile),
+            "devices": [],
+        }
+
+    def _resume(self) -> records.Writer | None:
+        """The interrupted run of the same request, recipes, programs and data on this box, taken over; else None."""
+        same = self._same(json.loads(json.dumps(self._manifest())))
+        for path in sorted((paths.runs() / records.PARTIAL).glob(f"*/{records.MANIFEST}"), reverse=True):
+            found = records.read(path.parent)
+            if found.state != "interrupted" or self._same(found.manifest)["request"] != same["request"]:
+                continue
+            name = found.manifest["name"]
+            if differs := [k for k in same if same[k] != self._same(found.manifest)[k]]:
+                self._say(f"interrupted run {name} is not resumed: its {', '.join(differs)} differ")
+            elif self._request.fresh:
+                self._say(f"interrupted run {name} is left as it is (--fresh)")
+            elif writer := records.Writer.reopen(paths.runs(), path.parent):
+                self._done = {f"{f.net}-{f.arm}-s{f.seed}": f for f in records.read(path.parent).finals}
+                self._say(f"resuming interrupted run {name} of {found.manifest['started']}")
+                return writer
+        return None
+
+    @staticmethod
+    def _same(manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """What must be equal for a run to be resumed."""
+        keys = ("box", "profile", "lowerer", "fault")
+        return {
+            "request": {**manifest["request"], **{k: manifest[k] for k in keys}},
+            "recipes": [r["hash"] for r in manifest["recipes"]],
+            "programs": {h: p["sha"] for h, p in manifest["programs"].items()},
+            "data": manifest["data"]["identity"],
+        }
+
+    @property
+    def record_path(self) -> Path:
+        """The partial directory while the run is in progress."""
+        assert self._writer is not None
+        return self._writer.path
+
+    @property
+    def done(self) -> Mapping[str, FinalRow]:
+        """The trials that have their line, by id."""
+        return dict(self._done)
+
+    def submit(self, trial_id: str, on_event: OnEvent) -> "Future[FinalRow]":
+        """Queue a trial; the future gives its line, recorded. Raises through the future Cancelled, or LadderError."""
+        future: Future[FinalRow] = Future()
+        trial = next(t for t in self.trials if t.id == trial_id)
+        if trial_id in self._done:
+            future.set_result(self._done[trial_id])
+            return future
+        assert self._pool is not None
+        if reason := self._out_of_time(trial):
+            future.set_result(self._record(trial, Result("not-run", reason, 0, ())))
+            return future
+
+        def listen(event: Event) -> None:
+            if event.type == "epoch":
+                self._record_epoch(trial, event)
+            elif event.type == "ready":
+                self._note_device(event)
+            on_event(event)
+
+        job = Job(
+            trial.index, trial.id, trial.seed, trial.recipe.to_json(), str(self.programs[trial.recipe.hash].folder),
+            str(self.dataset.folder), str(self._checkpoint(trial)),
+        )  # fmt: skip
+
+        def settle(result: "Future[Result]") -> None:
+            if error := result.exception():
+                future.set_exception(error)
+                return
+            try:
+                future.set_result(self._record(trial, result.result()))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._pool.submit(job, listen).add_done_callback(settle)
+        return future
+
+    def execute(self, trial_id: str, on_event: OnEvent) -> FinalRow:
+        """Run a trial to its recorded line, and wait for it. Thread-safe; a trial that crashed has a line that says so."""
+        return self.submit(trial_id, on_event).result()
+
+    def _out_of_time(self, trial: Trial) -> str:
+        """Why a trial is not started under the request's deadline, or ""."""
+        if self._request.deadline is None:
+            return ""
+        left = self._request.deadline - time.time()
+        took = max((f.train_s for f in self._done.values() if f.recipe_hash == trial.recipe.hash), default=0.0)
+        if left > took:
+            return ""
+        return f"the budget has {max(left, 0):.0f} s left; a trial of {trial.recipe.name} takes {took:.0f} s"
+
+    def _checkpoint(self, trial: Trial) -> Path:
+        """The checkpoint's name carries recipe and seed, its folder the run: a stale one is never resumed."""
+        short = hashlib.sha256(trial.recipe.hash.encode()).hexdigest()[:12]
+        return paths.cache() / "checkpoints" / self.uuid / f"{trial.recipe.name}-{short}-s{trial.seed}.npz"
+
+    def _record_epoch(self, trial: Trial, event: Event) -> None:
+        d, r = event.data, trial.recipe
+        row = EpochRow(r.net, r.arm, trial.seed, d["epoch"], d["train_loss"], d["correct"], d["total"], d["top5"], d["lr"], d["seconds"], event.attempt)
+        assert self._writer is not None
+        with self._lock:
+            self._writer.epoch(row)
+
+    def _note_device(self, event: Event) -> None:
+        assert self._writer is not None
+        device = {k: event.data[k] for k in ("device", "device_kind", "runtime", "platform_version", "lowerer")}
+        with self._lock:
+            if device not in self._writer.manifest["devices"]:
+                self._writer.update(devices=[*self._writer.manifest["devices"], device])
+
+    def _record(self, trial: Trial, result: Result) -> FinalRow:
+        """The trial's line: in the record on disk, then in the store."""
+        r, final = trial.recipe, result.final
+        status, note = result.status, result.message
+        if status == "done" and at_chance(final["correct"], final["total"], final["majority"]):
+            status, note = "diverged", f"the final {final['correct']}/{final['total']} is at chance"
+        assert self._writer is not None
+        row = FinalRow(
+            net=r.net,
+            arm=r.arm,
+            seed=trial.seed,
+            status=status,
+            correct=final.get("correct"),
+            total=r.data.test,
+            top5=final.get("top5"),
+            train_loss=final.get("train_loss"),
+            epochs=len(result.epochs),
+            lowerer=f"faulty({self.profile.lowerer}, {self._request.fault})" if self._request.fault else self.profile.lowerer,
+            recipe_hash=r.hash,
+            program_sha=self.programs[r.hash].sha,
+            data_identity=r.data.identity,
+            attempts=result.attempts,
+            compile_s=result.compiled.get("compile_s", 0.0),
+            train_s=round(sum(e["seconds"] for e in result.epochs), 3),
+            finished=_now(),
+            note=note,
+        )
+        with self._lock:
+            self._writer.final(row)
+            self._done[trial.id] = row
+        self._checkpoint(trial).unlink(missing_ok=True)
+        return row
+
+    def cancel(self) -> None:
+        """Kill the workers now. What is recorded stays, as an interrupted run."""
+        if self._pool:
+            self._pool.cancel()
+
+    def finish(self) -> Outcome:
+        """Judge what is there, write REPORT.md and rename the record. Trials without a line become `not-run`."""
+        assert self._writer is not None
+        for trial in self.trials:
+            if trial.id not in self._done:
+                self._record(trial, Result("not-run", "not started", 0, ()))
+        judgements = judge([])
+        word = run_word(judgements)
+        self._writer.update(finished=_now(), word=str(word), verdicts=[asdict(j) for j in judgements])
+        path = self._writer.complete("")
+        return Outcome(word, judgements, path, exit_code(word))
+
+    def close(self) -> None:
+        """End the workers and let go of the record; kills what still runs."""
+        if self._pool:
+            self._pool.cancel()
+            self._pool.close()
+        if self._writer:
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def drive(request: Request, say: Say) -> Outcome:
+    """The run without a flow: the same trials through the same pool, in order."""
+    with Run.open(request, say) as run:
+
+        def on_event(event: Event) -> None:
+            if line := event.line():
+                say(line)
+
+        for future in [run.submit(trial.id, on_event) for trial in run.trials]:
+            future.result()
+        return run.finish()
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+__all__ = ["Cancelled", "Outcome", "Request", "Run", "Trial", "drive", "parse_seeds"]
