@@ -8,14 +8,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ladder import paths, records
 from ladder.data import Dataset, prepare
-from ladder.errors import LadderError
-from ladder.lowerers import NAMES as LOWERERS
 from ladder.lowerers import faulty
 from ladder.pool.events import Event
 from ladder.pool.pool import Cancelled, Job, OnEvent, Pool, Result, WorkerSpec
@@ -23,56 +21,12 @@ from ladder.pool.slot import Slot
 from ladder.recipes import Data, Recipe, rung_recipes, select
 from ladder.recipes.mnist import MNIST
 from ladder.records import EpochRow, FinalRow
+from ladder.request import Request, check_seeds, parse_seeds, profile_for
 from ladder.train.artifact import Program, program_for
 from ladder.verdict import Judgement, Word, at_chance, exit_code, judge, run_word
 from platforms import manifest as halves
-from platforms import profile as profiles
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a user asked for. `deadline` is the unix time after which no trial that cannot finish is started."""
-
-    rung: str
-    nets: tuple[str, ...] = ()
-    arms: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = (1, 2, 3)
-    platform: str = "cpu"
-    lowerer: str | None = None
-    data_dir: str | None = None
-    epochs: int | None = None
-    fault: str | None = None
-    reference: str | None = None
-    fresh: bool = False
-    wait_s: float = 0.0
-    deadline: float | None = None
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """`1-3,7` -> (1, 2, 3, 7). Raises LadderError for anything else, and for a seed given twice."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise LadderError(f"--seeds '{text}': '{part}' is no seed or range; write e.g. 1-5 or 1,2,9")
-        low, high = int(first), int(last or first)
-        if low > high or high - low >= 10_000:
-            raise LadderError(f"--seeds '{text}': the range {part} is empty or longer than 10,000")
-        seeds += range(low, high + 1)
-    return check_seeds(seeds)
-
-
-def check_seeds(seeds: list[int] | tuple[int, ...]) -> tuple[int, ...]:
-    """The seeds, when there is one at least and none twice: a seed given twice would count one result twice."""
-    if not seeds:
-        raise LadderError("no seed was given", "--seeds 1-5")
-    if twice := sorted({s for s in seeds if list(seeds).count(s) > 1}):
-        raise LadderError(f"seed {twice[0]} is given twice; each seed may count once")
-    if bad := [s for s in seeds if s < 0]:
-        raise LadderError(f"seed {bad[0]} is negative")
-    return tuple(seeds)
 
 
 @dataclass(frozen=True)
@@ -93,19 +47,6 @@ class Outcome:
     judgements: tuple[Judgement, ...]
     record_path: Path
     exit_code: int
-
-
-def profile_for(platform: str, lowerer: str | None) -> profiles.Profile:
-    """The profile of a platform through a lowerer. Raises LadderError for an unknown or contradictory pair."""
-    try:
-        profile = profiles.load(platform)
-        if lowerer in (None, profile.lowerer):
-            return profile
-        if lowerer not in LOWERERS:
-            raise LadderError(f"there is no lowerer '{lowerer}'; the lowerers are: {', '.join(LOWERERS)}")
-        return profiles.load(f"{lowerer}-{platform}")
-    except profiles.UnknownProfile as error:
-        raise LadderError(str(error)) from None
 
 
 class Run:
@@ -147,7 +88,8 @@ class Run:
         self.profile = profile_for(request.platform, request.lowerer)
         self.uuid = str(uuid.uuid4())
         self._pool = self._start_pool()
-        self.dataset = prepare("mnist", data_dir=Path(request.data_dir) if request.data_dir else None, cache=paths.cache(), say=say)
+        data_dir = Path(request.data_dir) if request.data_dir else None
+        self.dataset = prepare("mnist", data_dir=data_dir, cache=paths.cache(), say=say)
         self.recipes = self._recipes(self.dataset)
         self.programs = {r.hash: self._program(r) for r in self.recipes}
         self.trials = tuple(
@@ -192,7 +134,8 @@ class Run:
         return {}
 
     def _manifest(self) -> dict[str, Any]:
-        request = {k: v for k, v in asdict(self._request).items() if k not in ("data_dir", "wait_s", "deadline", "fresh")}
+        outside = ("data_dir", "wait_s", "deadline", "fresh")  # how, not what; a path has no place in a record
+        request = {k: v for k, v in asdict(self._request).items() if k not in outside}
         return {
             "uuid": self.uuid,
             "rung": self._request.rung,
@@ -241,6 +184,12 @@ class Run:
         }
 
     @property
+    def _lowerer(self) -> str:
+        """As the worker's lowerer names itself."""
+        plain, fault = self.profile.lowerer, self._request.fault
+        return f"faulty({plain}, {fault})" if fault else plain
+
+    @property
     def record_path(self) -> Path:
         """The partial directory while the run is in progress."""
         assert self._writer is not None
@@ -271,9 +220,14 @@ class Run:
             on_event(event)
 
         job = Job(
-            trial.index, trial.id, trial.seed, trial.recipe.to_json(), str(self.programs[trial.recipe.hash].folder),
-            str(self.dataset.folder), str(self._checkpoint(trial)),
-        )  # fmt: skip
+            index=trial.index,
+            trial=trial.id,
+            seed=trial.seed,
+            recipe=trial.recipe.to_json(),
+            program=str(self.programs[trial.recipe.hash].folder),
+            dataset=str(self.dataset.folder),
+            checkpoint=str(self._checkpoint(trial)),
+        )
 
         def settle(result: "Future[Result]") -> None:
             if error := result.exception():
@@ -308,7 +262,9 @@ class Run:
 
     def _record_epoch(self, trial: Trial, event: Event) -> None:
         d, r = event.data, trial.recipe
-        row = EpochRow(r.net, r.arm, trial.seed, d["epoch"], d["train_loss"], d["correct"], d["total"], d["top5"], d["lr"], d["seconds"], event.attempt)
+        known = {f.name for f in fields(EpochRow)}
+        line = {k: v for k, v in d.items() if k in known}
+        row = EpochRow(net=r.net, arm=r.arm, seed=trial.seed, attempt=event.attempt, **line)
         assert self._writer is not None
         with self._lock:
             self._writer.epoch(row)
@@ -337,7 +293,7 @@ class Run:
             top5=final.get("top5"),
             train_loss=final.get("train_loss"),
             epochs=len(result.epochs),
-            lowerer=f"faulty({self.profile.lowerer}, {self._request.fault})" if self._request.fault else self.profile.lowerer,
+            lowerer=self._lowerer,
             recipe_hash=r.hash,
             program_sha=self.programs[r.hash].sha,
             data_identity=r.data.identity,

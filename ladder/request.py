@@ -1,0 +1,64 @@
+"""What a user asks a run for, checked before anything starts."""
+
+from dataclasses import dataclass
+
+from ladder.errors import LadderError
+from ladder.lowerers import NAMES as LOWERERS
+from platforms import profile as profiles
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for. `deadline` is the unix time after which no trial that cannot finish is started."""
+
+    rung: str
+    nets: tuple[str, ...] = ()
+    arms: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (1, 2, 3)
+    platform: str = "cpu"
+    lowerer: str | None = None
+    data_dir: str | None = None
+    epochs: int | None = None
+    fault: str | None = None
+    reference: str | None = None
+    fresh: bool = False
+    wait_s: float = 0.0
+    deadline: float | None = None
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """`1-3,7` -> (1, 2, 3, 7). Raises LadderError for anything else, and for a seed given twice."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise LadderError(f"--seeds '{text}': '{part}' is no seed or range; write e.g. 1-5 or 1,2,9")
+        low, high = int(first), int(last or first)
+        if low > high or high - low >= 10_000:
+            raise LadderError(f"--seeds '{text}': the range {part} is empty or longer than 10,000")
+        seeds += range(low, high + 1)
+    return check_seeds(seeds)
+
+
+def check_seeds(seeds: list[int] | tuple[int, ...]) -> tuple[int, ...]:
+    """The seeds, when there is one at least and none twice: a seed given twice would count one result twice."""
+    if not seeds:
+        raise LadderError("no seed was given", "--seeds 1-5")
+    if twice := sorted({s for s in seeds if list(seeds).count(s) > 1}):
+        raise LadderError(f"seed {twice[0]} is given twice; each seed may count once")
+    if bad := [s for s in seeds if s < 0]:
+        raise LadderError(f"seed {bad[0]} is negative")
+    return tuple(seeds)
+
+
+def profile_for(platform: str, lowerer: str | None) -> profiles.Profile:
+    """The profile of a platform through a lowerer. Raises LadderError for an unknown or contradictory pair."""
+    try:
+        profile = profiles.load(platform)
+        if lowerer in (None, profile.lowerer):
+            return profile
+        if lowerer not in LOWERERS:
+            raise LadderError(f"there is no lowerer '{lowerer}'; the lowerers are: {', '.join(LOWERERS)}")
+        return profiles.load(f"{lowerer}-{platform}")
+    except profiles.UnknownProfile as error:
+        raise LadderError(str(error)) from None

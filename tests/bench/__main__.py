@@ -1,0 +1,33 @@
+"""`make bench`: every benchmark, or those named; prints one line a figure with n and spread, and where it was measured.
+
+    python -m tests.bench [loop seeds start flow store]
+"""
+
+import importlib
+import os
+import platform
+import sys
+import time
+from importlib.metadata import version
+
+NAMES = ("loop", "seeds", "start", "flow", "store")
+
+
+def where() -> str:
+    """Box and versions, for the log."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("jax", "numpy", "prefect", "sqlalchemy"))
+    return f"{os.cpu_count()} cores {platform.machine()}, Python {platform.python_version()}, {packages}"
+
+
+def main(names: list[str]) -> None:
+    """Run the named benchmarks in order."""
+    if unknown := [name for name in names if name not in NAMES]:
+        sys.exit(f"no benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+    print(f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; {where()}; load {os.getloadavg()[0]:.1f}")
+    for name in names or NAMES:
+        print(f"\n{name}", flush=True)
+        importlib.import_module(f"tests.bench.bench_{name}").main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

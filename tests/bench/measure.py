@@ -1,0 +1,53 @@
+"""What the benchmarks share: medians with their spread, and the rung's programs on data of the right shapes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ladder.lowerers import Executable, make
+from ladder.recipes import Recipe, rung_recipes, select
+from ladder.recipes.mnist import MNIST
+from ladder.train.artifact import Program, program_for
+from ladder.train.layout import initial_state
+from ladder.train.loop import Resident, put_dataset
+
+
+def spread(values: Sequence[float], unit: str = "", digits: int = 3) -> str:
+    """`0.987 (0.981-0.990, n=5)`: median, least, greatest."""
+    return f"{median(values):.{digits}f}{unit} ({min(values):.{digits}f}-{max(values):.{digits}f}, n={len(values)})"
+
+
+@dataclass
+class Bench:
+    """A compiled recipe with its dataset resident. Pixels are drawn: a step's time does not depend on them."""
+
+    recipe: Recipe
+    program: Program
+    exe: Executable
+    data: Resident
+
+    def state(self, seed: int = 1) -> dict[str, Any]:
+        """A fresh state on the device."""
+        host = initial_state(self.program.leaves, self.recipe.net, seed)
+        return {name: self.exe.put(value) for name, value in host.items()}
+
+
+def compiled(net: str) -> Bench:
+    """The mnist rung's `net` through xla on this CPU."""
+    (recipe,) = select(rung_recipes("mnist", MNIST), [net])
+    program, _ = program_for(recipe, "cpu")
+    exe = make("xla", "cpu").compile(program)
+    draw = np.random.Generator(np.random.Philox(1))
+    sizes = (recipe.data.train, recipe.data.test)
+    splits = [
+        array
+        for n in sizes
+        for array in (
+            draw.integers(0, 256, (n, *recipe.data.shape), dtype=np.uint8),
+            draw.integers(0, 10, n, dtype=np.uint8),
+        )
+    ]
+    return Bench(recipe, program, exe, put_dataset(exe, splits))
