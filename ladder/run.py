@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from ladder import paths, records
 from ladder.data import Dataset, prepare
+from ladder.errors import LadderError
 from ladder.lowerers import faulty
 from ladder.pool.events import Event
 from ladder.pool.pool import Cancelled, Job, OnEvent, Pool, Result, WorkerSpec
@@ -50,7 +51,7 @@ class Outcome:
 
 
 class Run:
-    """A run in progress: owns the worker pool, the record and the store. Open it in the main thread, as a context manager.
+    """A run in progress: owns the worker pool, the record and the store. A context manager, opened in the main thread.
 
     Left by an exception, or without `finish`, it stays in `runs/.partial/` as interrupted and is resumed by the same
     request.
@@ -242,7 +243,7 @@ class Run:
         return future
 
     def execute(self, trial_id: str, on_event: OnEvent) -> FinalRow:
-        """Run a trial to its recorded line, and wait for it. Thread-safe; a trial that crashed has a line that says so."""
+        """Run a trial to its recorded line, and wait. Thread-safe; a trial that crashed has a line that says so."""
         return self.submit(trial_id, on_event).result()
 
     def _out_of_time(self, trial: Trial) -> str:
