@@ -1,0 +1,112 @@
+"""One flow per rung, each with the rung's own choices as typed parameters, so that the UI's form offers them."""
+
+import time
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Optional
+
+from prefect import Flow, flow
+from prefect.client.schemas.objects import State
+from pydantic import Field
+
+from flows.train import train
+from ladder import lowerers
+from ladder.recipes import RUNGS, Data, rung_recipes
+from ladder.run import Request
+from platforms import profile
+
+ANY_DATA = Data("any", "", train=1, test=1, classes=1, shape=(1, 1, 1))  # the nets and arms do not depend on it
+PROFILES_OWN = "of the platform"  # the choice "the lowerer that the platform's profile names"
+
+
+def choice(name: str, values: Iterable[str]) -> Any:
+    """A type with these values: a drop-down in the UI's form."""
+    return StrEnum(name, {value: value for value in dict.fromkeys(values)})
+
+
+def some(chosen: Sequence[str], of: Sequence[str]) -> tuple[str, ...]:
+    """The chosen ones, or () when all are: the same request as a command line that names none."""
+    return () if set(chosen) == set(of) else tuple(str(c) for c in chosen)
+
+
+Platform = choice("Platform", profile.names())
+Lowerer = choice("Lowerer", (PROFILES_OWN, *lowerers.NAMES))
+Rung = choice("Rung", RUNGS)
+Seeds = Annotated[int, Field(ge=1, le=1000)]
+Hours = Annotated[float, Field(gt=0, le=1000)]
+
+
+def rung_flow(rung: str) -> Flow[..., State[Any]]:
+    """The flow of a rung. It is the library's run in Prefect's clothes: see flows.train."""
+    recipes = rung_recipes(rung, ANY_DATA)
+    every_net = list(dict.fromkeys(r.net for r in recipes))
+    every_arm = list(dict.fromkeys(r.arm for r in recipes))
+
+    def run(
+        nets: list[str] = every_net,
+        arms: list[str] = every_arm,
+        seeds: int = 3,
+        exact_seeds: list[int] = [],  # noqa: B006  a form's default; never changed
+        platform: str = "cpu",
+        lowerer: str = PROFILES_OWN,
+        epochs: int | None = None,
+        data_dir: str = "",
+        reference: str = "",
+        fault: str = "",
+        fresh: bool = False,
+        wait_s: float = 0.0,
+        budget_hours: float | None = None,
+    ) -> State[Any]:
+        """Train this rung on this box and hold the finals against the reference.
+
+        Args:
+            nets: Which nets.
+            arms: Which arms of them.
+            seeds: How many seeds, from 1 on.
+            exact_seeds: These seeds instead.
+            platform: What to run on.
+            lowerer: What turns the programs into something that runs.
+            epochs: Fewer or more than the recipe has. No reference will fit.
+            data_dir: A folder with the original files of the dataset, on this box.
+            reference: The name of the reference to compare with, if not the recipe's own.
+            fault: A fault to inject, to see its detector go red. The record can be neither kept nor published.
+            fresh: Leave an interrupted run of the same request as it is, and start anew.
+            wait_s: Seconds to wait for a device that another run uses.
+            budget_hours: A trial that cannot finish within this time is not started.
+        """
+        return train(
+            Request(
+                rung=rung,
+                nets=some(nets, of=every_net),
+                arms=some(arms, of=every_arm),
+                seeds=tuple(exact_seeds) or tuple(range(1, seeds + 1)),
+                platform=str(platform),
+                lowerer=None if lowerer == PROFILES_OWN else str(lowerer),
+                data_dir=data_dir or None,
+                epochs=epochs,
+                fault=fault or None,
+                reference=reference or None,
+                fresh=fresh,
+                wait_s=wait_s,
+                deadline=None if budget_hours is None else time.time() + 3600 * budget_hours,
+            )
+        )
+
+    run.__name__ = run.__qualname__ = rung
+    run.__annotations__ |= {
+        "nets": list[choice("Net", every_net)],
+        "arms": list[choice("Arm", every_arm)],
+        "seeds": Seeds,
+        "exact_seeds": list[Annotated[int, Field(ge=0)]],
+        "platform": Platform,
+        "lowerer": Lowerer,
+        "epochs": Optional[Annotated[int, Field(ge=1)]],  # noqa: UP045  pyright knows no `Annotated | None` outside a type
+        "wait_s": Annotated[float, Field(ge=0)],
+        "budget_hours": Optional[Hours],  # noqa: UP045
+    }
+    return flow(name=rung, persist_result=False, retries=0)(run)
+
+
+mnist = rung_flow("mnist")
+
+RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"mnist": mnist}  # a deployment's entrypoint is `flows.rungs.<rung>`
