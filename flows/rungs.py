@@ -1,7 +1,7 @@
 """One flow per rung, each with the rung's own choices as typed parameters, so that the UI's form offers them."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Optional
 
@@ -24,6 +24,16 @@ def choice(name: str, values: Iterable[str]) -> Any:
     return StrEnum(name, {value: value for value in dict.fromkeys(values)})
 
 
+def offers[F: Callable[..., Any]](**types: Any) -> Callable[[F], F]:
+    """Give parameters types that are made while the module loads; the signature says what they are in plain Python."""
+
+    def retype(function: F) -> F:
+        function.__annotations__ |= types
+        return function
+
+    return retype
+
+
 def some(chosen: Sequence[str], of: Sequence[str]) -> tuple[str, ...]:
     """The chosen ones, or () when all are: the same request as a command line that names none."""
     return () if set(chosen) == set(of) else tuple(str(c) for c in chosen)
@@ -42,6 +52,17 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
     every_net = list(dict.fromkeys(r.net for r in recipes))
     every_arm = list(dict.fromkeys(r.arm for r in recipes))
 
+    @offers(
+        nets=list[choice("Net", every_net)],
+        arms=list[choice("Arm", every_arm)],
+        seeds=Seeds,
+        exact_seeds=list[Annotated[int, Field(ge=0)]],
+        platform=Platform,
+        lowerer=Lowerer,
+        epochs=Optional[Annotated[int, Field(ge=1)]],  # noqa: UP045  not `|`: this is a value, not a type
+        wait_s=Annotated[float, Field(ge=0)],
+        budget_hours=Optional[Hours],  # noqa: UP045
+    )
     def run(
         nets: list[str] = every_net,
         arms: list[str] = every_arm,
@@ -93,17 +114,6 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
         )
 
     run.__name__ = run.__qualname__ = rung
-    run.__annotations__ |= {
-        "nets": list[choice("Net", every_net)],
-        "arms": list[choice("Arm", every_arm)],
-        "seeds": Seeds,
-        "exact_seeds": list[Annotated[int, Field(ge=0)]],
-        "platform": Platform,
-        "lowerer": Lowerer,
-        "epochs": Optional[Annotated[int, Field(ge=1)]],  # noqa: UP045  pyright knows no `Annotated | None` outside a type
-        "wait_s": Annotated[float, Field(ge=0)],
-        "budget_hours": Optional[Hours],  # noqa: UP045
-    }
     return flow(name=rung, persist_result=False, retries=0)(run)
 
 
