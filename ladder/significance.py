@@ -66,7 +66,7 @@ def wilson(correct: int, total: int, confidence: float = 0.95) -> tuple[float, f
 def at_chance(correct: int, total: int, majority: float) -> bool:
     """A final that is not shown, at 0.1 %, to beat always answering the commonest class (a fraction `majority`).
 
-    One-sided binomial test: P(Bin(total, majority) >= correct) > 0.001. On mnist (0.1135) that is 1,233 or less.
+    One-sided binomial test: P(Bin(total, majority) >= correct) > 0.001. On mnist (0.1135) that is 1,234 or less.
     """
     return float(bdtrc(correct - 1, total, majority)) > 0.001
 
