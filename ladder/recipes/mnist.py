@@ -15,8 +15,22 @@ Margins, fixed before any of our own finals were compared, in percentage points 
 
 from ladder.recipes.recipe import Data, Optimiser, Recipe, Schedule
 
-MNIST = Data("mnist", "sha256:b940d44d42f8066eee51577b1bfbde632cfba0e3194cbf8e36b95e9edb2f5354", 60_000, 10_000, classes=10, shape=(28, 28, 1))
-MNIST5K = Data("mnist5k", "sha256:625b04c314b700d0a6adbc673e052fb14757d2703728e4a4921c424452cdd434", 4_000, 1_000, classes=10, shape=(28, 28, 1))
+MNIST = Data(
+    "mnist",
+    "sha256:b940d44d42f8066eee51577b1bfbde632cfba0e3194cbf8e36b95e9edb2f5354",
+    60_000,
+    10_000,
+    classes=10,
+    shape=(28, 28, 1),
+)
+MNIST5K = Data(
+    "mnist5k",
+    "sha256:625b04c314b700d0a6adbc673e052fb14757d2703728e4a4921c424452cdd434",
+    4_000,
+    1_000,
+    classes=10,
+    shape=(28, 28, 1),
+)
 
 PARAMETERS = {"linear": 7_850, "mlp": 669_706, "cnn": 3_489_130}
 MARGINS = {

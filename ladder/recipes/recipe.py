@@ -3,10 +3,12 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-Outside = {"outside the hash": True}
+OUTSIDE = "outside the hash"
+Outside = {OUTSIDE: True}
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,15 @@ class Recipe:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Self:
-        """The recipe that `to_json` wrote."""
-        data = fields["data"]
-        return cls(
-            **{
-                **fields,
-                "data": Data(**{**data, "shape": tuple(data["shape"])}),
-                "optimiser": Optimiser(**fields["optimiser"]),
-                "schedule": Schedule(**fields["schedule"]),
-                "augment": tuple(fields["augment"]),
-            }
-        )
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The recipe that `to_json` wrote; a field that did not exist then has its neutral value."""
+        values: dict[str, Any] = dict(fields)
+        data: dict[str, Any] = {**fields["data"], "shape": tuple(fields["data"]["shape"])}
+        values["data"] = Data(**data)
+        values["optimiser"] = Optimiser(**fields["optimiser"])
+        values["schedule"] = Schedule(**fields["schedule"])
+        values["augment"] = tuple(fields.get("augment", ()))
+        return cls(**values)
 
 
 def comparability(value: Any) -> dict[str, Any]:
@@ -107,7 +106,8 @@ def comparability(value: Any) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for f in dataclasses.fields(value):
         item = getattr(value, f.name)
-        if f.metadata == Outside or (isinstance(value, Data) and f.name == "name"):
+        item = float(item) if f.type is float else item  # a rate of 1 is a rate of 1.0
+        if f.metadata.get(OUTSIDE) or (isinstance(value, Data) and f.name == "name"):
             continue
         if dataclasses.is_dataclass(item):
             if inner := comparability(item):

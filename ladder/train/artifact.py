@@ -2,8 +2,8 @@
 
 import hashlib
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache as once
@@ -13,7 +13,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ladder import paths
+from ladder import children, paths
 from ladder.errors import LadderError
 from ladder.recipes import Recipe
 from ladder.train.layout import Leaf
@@ -78,23 +78,37 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def read(folder: Path) -> Program:
-    """The program in a folder. Raises LadderError when it is not whole or its text is not what it says."""
+    """The program in a folder. Raises LadderError when it is not whole or its contents are not what it says."""
     try:
         meta = json.loads((folder / "program.json").read_text())
         texts = {f: (folder / f"{f}.mlir").read_text() for f in FUNCTIONS}
-    except (OSError, ValueError) as error:
-        raise LadderError(f"program {folder.name} in the cache is not whole: {error}", f"rm -r {folder}") from error
-    if (sha := text_sha(texts)) != meta["sha"]:
-        raise LadderError(f"program {folder.name} in the cache was changed: {sha}, not {meta['sha']}", f"rm -r {folder}")
-    return Program(
-        folder,
-        meta["sha"],
-        meta["platform"],
-        tuple(Leaf.from_json(leaf) for leaf in meta["leaves"]),
-        {name: Function(*(tuple(map(_array, f[k])) for k in ("inputs", "outputs"))) for name, f in meta["functions"].items()},
-        meta["test_batch"],
-        meta["versions"],
-    )
+        binaries = {f: sha256((folder / f"{f}.bin").read_bytes()) for f in FUNCTIONS}
+        program = Program(
+            folder,
+            meta["sha"],
+            meta["platform"],
+            tuple(Leaf.from_json(leaf) for leaf in meta["leaves"]),
+            {
+                name: Function(tuple(map(_array, f["inputs"])), tuple(map(_array, f["outputs"])))
+                for name, f in meta["functions"].items()
+            },
+            meta["test_batch"],
+            meta["versions"],
+        )
+        told = meta["binaries"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LadderError(f"program {folder.name} in the cache is not whole: {error!r}", f"rm -r {folder}") from error
+    changed = [f"{f}.bin" for f in FUNCTIONS if binaries[f] != told.get(f)]
+    if text_sha(texts) != program.sha:
+        changed.append("its text")
+    if changed:
+        raise LadderError(f"program {folder.name} in the cache was changed: {', '.join(changed)}", f"rm -r {folder}")
+    return program
+
+
+def sha256(content: bytes) -> str:
+    """The hex SHA-256 of a function's serialised bytes, which are what runs."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _array(fields: dict[str, Any]) -> Array:
@@ -114,7 +128,8 @@ def source_sha() -> str:
     """SHA-256 of the sources that a program is traced from: models/, ladder/train/ and ladder/recipes/."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for path in sorted(p for folder in ("models", "ladder/train", "ladder/recipes") for p in (root / folder).glob("*.py")):
+    folders = ("models", "ladder/train", "ladder/recipes")
+    for path in sorted(path for folder in folders for path in (root / folder).glob("*.py")):
         digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -143,37 +158,51 @@ def cache_key(recipe: Recipe, platform: str) -> str:
 def program_for(recipe: Recipe, platform: str) -> tuple[Program, bool]:
     """The recipe's program for a jax platform, from the cache or exported now in a child; and whether it was cached.
 
-    One process exports, others wait. Raises LadderError when the export fails or takes longer than EXPORT_LIMIT_S.
+    One process exports, others wait; a damaged program is exported again. Raises LadderError when the export fails or
+    takes longer than EXPORT_LIMIT_S, or when the cache cannot be written.
     """
     root = paths.cache() / "programs"
     folder = root / f"{recipe.net}-{recipe.arm}-{platform}-{cache_key(recipe, platform)}"
-    if (folder / "program.json").is_file():
-        return read(folder), True
-    root.mkdir(parents=True, exist_ok=True)
+    if program := _whole(folder):
+        return program, True
+    lock = root / f".{folder.name}.lock"
     try:
-        with FileLock(root / f".{folder.name}.lock", timeout=EXPORT_LIMIT_S):
-            if (folder / "program.json").is_file():
-                return read(folder), True
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=EXPORT_LIMIT_S):
+            if program := _whole(folder):
+                return program, True
             _export(recipe, platform, folder)
     except Timeout:
         raise LadderError(
-            f"waited {EXPORT_LIMIT_S:.0f} s for another process to export {recipe.name}", f"rm {root}/.{folder.name}.lock"
+            f"waited {EXPORT_LIMIT_S:.0f} s for another process to export {recipe.name}",
+            f"wait for the process that holds {lock}, or end it",
         ) from None
+    except OSError as error:
+        raise LadderError(
+            f"the program cache {root} cannot be written: {error.strerror}", "set LADDER_CACHE to a folder that can"
+        ) from error
     return read(folder), False
 
 
-def _export(recipe: Recipe, platform: str, folder: Path) -> None:
-    import os
+def _whole(folder: Path) -> Program | None:
+    try:
+        return read(folder)
+    except LadderError:
+        return None  # not exported yet, or damaged, which costs one more export
 
+
+def _export(recipe: Recipe, platform: str, folder: Path) -> None:
     request = {"recipe": recipe.to_json(), "platform": platform, "folder": str(folder), "test_batch": TEST_BATCH}
+    # jax reads its settings from JAX_*, and some of them change what is traced.
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("JAX_") and k != "XLA_FLAGS"}
     try:
         child = subprocess.run(
-            [sys.executable, "-m", "ladder.train.export"],
+            children.command("ladder.train.export"),
             input=json.dumps(request),
             capture_output=True,
             text=True,
             timeout=EXPORT_LIMIT_S,
-            env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
+            env=children.environment({**plain, "JAX_PLATFORMS": "cpu"}),
         )
     except subprocess.TimeoutExpired:
         raise LadderError(f"export of {recipe.name} for {platform} took longer than {EXPORT_LIMIT_S:.0f} s") from None

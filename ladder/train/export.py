@@ -1,4 +1,6 @@
-"""The export child: traces a recipe's program on CPU jax and writes it. `python -m ladder.train.export`, request on stdin.
+"""The export child: traces a recipe's program on CPU jax and writes it.
+
+`python -m ladder.train.export`, with the request on stdin:
 
     {recipe, platform, folder, test_batch}  ->  folder/{program.json, <function>.bin, <function>.mlir}
 """
@@ -8,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,19 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from ladder.recipes import Recipe
-from ladder.train.artifact import FUNCTIONS, TRACED_WITH, Array, text_sha
+from ladder.train.artifact import FUNCTIONS, TRACED_WITH, Array, sha256, text_sha
 from ladder.train.program import build
 
-NAMES = {"feed": ("images", "labels", "idx", "draws"), "step": ("state", "batch", "lr", "key"), "eval": ("state", "batch")}
-RESULTS = {"feed": None, "step": ("state", None), "eval": ("correct", "top5", "loss_sum")}
+NAMES: dict[str, tuple[str, ...]] = {
+    "feed": ("images", "labels", "idx", "draws"),
+    "step": ("state", "batch", "lr", "key"),
+    "eval": ("state", "batch"),
+}
+RESULTS: dict[str, tuple[str | None, ...] | None] = {
+    "feed": None,
+    "step": ("state", None),
+    "eval": ("correct", "top5", "loss_sum"),
+}
 
 
 def text_without_locations(exported: jax.export.Exported) -> str:
@@ -30,11 +39,11 @@ def text_without_locations(exported: jax.export.Exported) -> str:
     with ir.Context() as context:
         stablehlo.register_dialect(context)
         module = stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
-        return module.operation.get_asm(enable_debug_info=False)
+        return str(module.operation.get_asm(enable_debug_info=False))
 
 
 def boundary(tree: Any, names: tuple[str | None, ...] | None) -> list[dict[str, Any]]:
-    """The named arrays of a function's arguments or results, in flattening order: `state:params/fc1/w`, `lr`, `loss`."""
+    """The named arrays of a function's arguments or results, as they flatten: `state:params/fc1/w`, `lr`, `loss`."""
     arrays: list[dict[str, Any]] = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         keys = [p.idx if isinstance(p, jax.tree_util.SequenceKey) else p.key for p in path]
@@ -46,19 +55,32 @@ def boundary(tree: Any, names: tuple[str | None, ...] | None) -> list[dict[str, 
 
 
 def export(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None:
-    """Write the recipe's program for a platform into `folder`, whole or not at all."""
+    """Write the recipe's program for a platform into `folder`, whole or not at all. One process at a time may."""
+    scratch = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(scratch, ignore_errors=True)  # what a killed export left
+    scratch.mkdir(parents=True)
+    try:
+        _write(recipe, platform, scratch, test_batch)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.rename(scratch, folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None:
     leaves, functions = build(recipe, test_batch)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
     texts: dict[str, str] = {}
+    binaries: dict[str, str] = {}
     signatures: dict[str, Any] = {}
     for name, (function, shapes) in functions.items():
         # keep_unused: the StableHLO signature is the boundary, whole, for a runtime that knows nothing of jax.
         jitted = jax.jit(function, keep_unused=True, donate_argnums=(0,) if name == "step" else ())
         exported = jax.export.export(jitted, platforms=[platform])(*shapes)
-        (scratch / f"{name}.bin").write_bytes(exported.serialize())
+        serialised = bytes(exported.serialize())
+        (folder / f"{name}.bin").write_bytes(serialised)
+        binaries[name] = sha256(serialised)
         texts[name] = text_without_locations(exported)
-        (scratch / f"{name}.mlir").write_text(texts[name])
+        (folder / f"{name}.mlir").write_text(texts[name])
         kind = name.removeprefix("test_")
         signatures[name] = {
             "inputs": boundary(shapes, NAMES[kind]),
@@ -67,15 +89,14 @@ def export(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None
     assert set(texts) == set(FUNCTIONS)
     meta = {
         "sha": text_sha(texts),
+        "binaries": binaries,
         "platform": platform,
         "test_batch": test_batch,
         "leaves": [dataclasses.asdict(leaf) for leaf in leaves],
         "functions": signatures,
         "versions": {name: sys.modules[name].__version__ for name in TRACED_WITH},
     }
-    (scratch / "program.json").write_text(json.dumps(meta, indent=1))
-    shutil.rmtree(folder, ignore_errors=True)
-    os.rename(scratch, folder)
+    (folder / "program.json").write_text(json.dumps(meta, indent=1))
 
 
 def main() -> None:

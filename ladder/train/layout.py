@@ -16,9 +16,9 @@ from ladder import rng
 class Leaf:
     """One array of the state, e.g. `params/conv1/w`.
 
-    A leaf with `sigma` > 0 is drawn in its canonical shape (OIHW for convolutions, (in, out) for dense layers, (c, h, w,
-    out) where the input is a flattened image), transposed by `axes` and reshaped to `shape`, so that layout never
-    changes what is drawn. Others are constant at `fill`.
+    A leaf with `sigma` > 0 is drawn in its canonical shape (OIHW for convolutions, (in, out) for dense layers,
+    (c, h, w, out) where the input is a flattened image), transposed by `axes` and reshaped to `shape`, so that layout
+    never changes what is drawn. Others are constant at `fill`.
     """
 
     name: str
@@ -32,7 +32,8 @@ class Leaf:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
         """The leaf that `dataclasses.asdict` wrote."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+        return cls(**values)
 
 
 def parameter(
@@ -61,7 +62,7 @@ def parameter(
 def draw(leaf: Leaf, net: str, seed: int) -> np.ndarray:
     """The leaf's initial value at a seed: `leaf.shape`, `leaf.dtype`.
 
-    Sum of three uniforms on [-1/2, 1/2) times 2·sigma: each has variance 1/12, so the sum times 2 has variance exactly 1.
+    Sum of three uniforms on [-1/2, 1/2) times 2·sigma: each has variance 1/12, so twice the sum has variance exactly 1.
     """
     if not leaf.sigma:
         return np.full(leaf.shape, leaf.fill, leaf.dtype)

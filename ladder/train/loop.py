@@ -1,4 +1,4 @@
-"""The loop: one trial from its initial state, or its checkpoint, to its final. NumPy and a lowerer's executable only."""
+"""The loop: one trial from its initial state, or its checkpoint, to its final. NumPy and an executable only."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from ladder.train.layout import initial_state
 from ladder.train.order import epoch_order, step_keys, test_order
 from ladder.train.schedule import rates
 
-SYNC_EVERY = 10  # steps; the wait is for the step this many ago, so that the device never idles and the queue is bounded
+SYNC_EVERY = 10  # steps; the wait is for the step this many ago: the device never idles and the queue is bounded
 BEAT_S = 1.0  # at most one heartbeat in this many seconds
 
 Emit = Callable[..., None]  # emit(type, **data)
@@ -53,7 +53,9 @@ def put_dataset(exe: Executable, splits: Sequence[np.ndarray]) -> Resident:
     )
 
 
-def steps(exe: Executable, state: Arrays, data: Resident, order: np.ndarray, lrs: np.ndarray, keys: np.ndarray) -> Iterator[tuple[Arrays, Value]]:
+def steps(
+    exe: Executable, state: Arrays, data: Resident, order: np.ndarray, lrs: np.ndarray, keys: np.ndarray
+) -> Iterator[tuple[Arrays, Value]]:
     """The steps of an epoch: yields (state, loss on the device) after each, without waiting for it."""
     for idx, lr, key in zip(order, lrs, keys, strict=True):
         batch = exe.feed(data.images, data.labels, idx, {})
@@ -66,12 +68,14 @@ def run_epoch(
 ) -> tuple[Arrays, float]:
     """Train one epoch (1-based). Returns the new state and the mean training loss over its steps.
 
-    `beat(step, loss)` is called after the first step, then at most every BEAT_S. Raises Diverged within 2·SYNC_EVERY steps of a non-finite loss.
+    `beat(step, loss)` is called after the first step, then at most every BEAT_S. Raises Diverged within 2·SYNC_EVERY
+    steps of a non-finite loss.
     """
     order, lrs, keys = epoch_order(recipe, epoch), rates(recipe, epoch), step_keys(recipe, epoch)
     losses: list[Value] = []
     last = time.monotonic()
-    for state, loss in steps(exe, state, data, order, lrs, keys):  # noqa: B020
+    for after, loss in steps(exe, state, data, order, lrs, keys):
+        state = after
         losses.append(loss)
         done = len(losses)
         if done == 1 or (done % SYNC_EVERY == 0 and done > SYNC_EVERY):
@@ -92,7 +96,8 @@ def run_epoch(
 def evaluate(exe: Executable, state: Arrays, data: Resident, order: np.ndarray) -> Score:
     """Score every test image once; `order` [batches, batch] i32, -1 pads."""
     parts = [exe.eval(state, exe.test_feed(data.test_images, data.test_labels, idx, {})) for idx in order]
-    correct, top5, loss = (np.array([exe.get(v) for v in column], np.float64).sum() for column in zip(*parts, strict=True))
+    columns = zip(*parts, strict=True)
+    correct, top5, loss = (np.array([exe.get(v) for v in column], np.float64).sum() for column in columns)
     return Score(int(correct), int(top5), float(loss / (order >= 0).sum()))
 
 

@@ -7,7 +7,7 @@ from ladder.recipes import Recipe
 
 
 def epoch_order(recipe: Recipe, epoch: int) -> np.ndarray:
-    """The training examples of an epoch, `[steps, batch] i32`; the remainder is dropped. File order is the only one so far."""
+    """The training examples of an epoch, `[steps, batch] i32`, without the remainder. File order is the only one."""
     del epoch
     return np.arange(recipe.steps * recipe.batch, dtype=np.int32).reshape(recipe.steps, recipe.batch)
 

@@ -17,10 +17,11 @@ from ladder.train.layout import Leaf, parameter
 from models import FLATTENED, NETS
 
 Arrays = dict[str, jax.Array]
+Traced = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, and the shapes it is exported at
 RENAMED = {"kernel": "w", "bias": "b"}
 
 
-def build(recipe: Recipe, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]]:
+def build(recipe: Recipe, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, Traced]]:
     """The state's layout and, by name, each function with the shapes it is exported at.
 
     Functions: `feed` and `test_feed` (images u8, labels i32, idx i32, draws) -> batch; `step` (state, batch, lr f32,
@@ -32,8 +33,9 @@ def build(recipe: Recipe, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, 
     image = spec((1, *data.shape), jnp.float32)
     variables = jax.eval_shape(net.init, jax.random.key(0), image)
     shapes = {_name(path): leaf.shape for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"])}
+    flattened = FLATTENED[recipe.net]
     leaves = (
-        *(parameter(name, shape, FLATTENED[recipe.net].get(name), recipe.init) for name, shape in sorted(shapes.items())),
+        *(parameter(name, shape, flattened.get(name), recipe.init) for name, shape in sorted(shapes.items())),
         Leaf("step", (), "int32"),
     )
     count = sum(math.prod(shape) for shape in shapes.values())
@@ -42,7 +44,7 @@ def build(recipe: Recipe, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, 
 
     def logits(params: Arrays, pixels: jax.Array) -> jax.Array:
         tree = jax.tree_util.tree_map_with_path(lambda path, _: params["params/" + _name(path)], variables["params"])
-        return net.apply({"params": tree}, pixels.astype(jnp.float32) / 255.0)
+        return jnp.asarray(net.apply({"params": tree}, pixels.astype(jnp.float32) / 255.0))
 
     def loss(params: Arrays, batch: Arrays) -> jax.Array:
         """Mean cross-entropy over the examples of weight 1; log-sum-exp form, stable for any finite logits."""
