@@ -4,6 +4,7 @@ Faults work on host copies of the parameters, whatever the wrapped lowerer runs 
 `name=value`; FAULTS is the list. A run through it is marked in its record and can become neither kept nor a reference.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +25,8 @@ def round_mantissa(x: np.ndarray, bits: int) -> np.ndarray:
     drop = 23 - bits
     u = np.ascontiguousarray(x, np.float32).view(np.uint32)
     half = np.uint32((1 << (drop - 1)) - 1) + ((u >> np.uint32(drop)) & np.uint32(1))
-    return ((u + half) & ~np.uint32((1 << drop) - 1)).view(np.float32).reshape(x.shape)
+    rounded = ((u + half) & ~np.uint32((1 << drop) - 1)).view(np.float32).reshape(x.shape)
+    return np.where(np.isnan(x), x, rounded)  # the carry would make some NaNs infinite, and one zero
 
 
 def _scaled_gradient(before: Host, after: Host, value: str) -> Host:
@@ -43,7 +45,7 @@ def _swapped(before: Host, after: Host, value: str) -> Host:
 
 
 def _ulp(before: Host, after: Host, value: str) -> Host:
-    """Each parameter moves one unit in the last place, up where the update's last bit is set, else down."""
+    """Each parameter moves one unit in the last place, up where its last bit but one is set, else down."""
     del before, value
     up = {k: (a.view(np.uint32) >> np.uint32(1)) & np.uint32(1) == 1 for k, a in after.items()}
     return {k: np.nextafter(a, np.where(up[k], np.float32(np.inf), np.float32(-np.inf))) for k, a in after.items()}
@@ -78,7 +80,7 @@ FAULTS: dict[str, Fault] = {
     "tf32": Fault("parameters are rounded to 10 mantissa bits where a step or eval reads them", operand_bits=10),
     "bf16": Fault("parameters are rounded to 7 mantissa bits where a step or eval reads them", operand_bits=7),
     "bf16-state": Fault("parameters are stored with 7 mantissa bits: small updates vanish", update=_bf16_state),
-    "nan": Fault("a parameter becomes NaN at a step", "step"),
+    "nan": Fault("a parameter becomes NaN at a step, counted from 1 in each trial", "step"),
     "hang": Fault("a step never returns", "step", at_step=_hang),
     "abort": Fault("a step aborts the process", "step", at_step=os.abort),
 }
@@ -91,12 +93,24 @@ def parse(text: str) -> tuple[str, str]:
         raise LadderError(f"there is no fault '{name}'; the faults are: {', '.join(FAULTS)}")
     wanted = FAULTS[name].value
     if bool(value) != bool(wanted):
-        raise LadderError(f"fault '{text}': write {name}={wanted.upper()}" if wanted else f"fault {name} takes no value")
-    try:
-        _ = {"factor": float, "step": int}.get(wanted, str)(value)
-    except ValueError:
-        raise LadderError(f"fault '{text}': '{value}' is no {wanted}") from None
+        told = f"fault '{text}': write {name}={wanted.upper()}" if wanted else f"fault {name} takes no value"
+        raise LadderError(told)
+    if wanted in _IS and not _IS[wanted](value):
+        raise LadderError(f"fault '{text}': '{value}' is no {wanted}")
     return name, value
+
+
+def _is_factor(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+_IS: dict[str, Callable[[str], bool]] = {
+    "factor": _is_factor,
+    "step": lambda text: text.isdecimal() and int(text) > 0,
+}
 
 
 class Faulty:
@@ -124,13 +138,11 @@ class FaultyExecutable:
 
     def __init__(self, inner: Executable, name: str, value: str) -> None:
         self._inner, self._fault, self._name, self._value = inner, FAULTS[name], name, value
-        self._steps = 0
         self.compiled: Compiled = inner.compiled
         self.put, self.get, self.feed, self.test_feed = inner.put, inner.get, inner.feed, inner.test_feed
 
     def step(self, state: Arrays, batch: Arrays, lr: np.float32, key: np.ndarray) -> tuple[Arrays, Arrays]:
         """The wrapped step, with the fault."""
-        self._steps += 1
         if self._fault.value == "step":
             return self._step_at(state, batch, lr, key)
         before = self._params(state)
@@ -146,7 +158,7 @@ class FaultyExecutable:
         return {**state, **self._put(after)}, metrics
 
     def _step_at(self, state: Arrays, batch: Arrays, lr: np.float32, key: np.ndarray) -> tuple[Arrays, Arrays]:
-        due = self._steps == int(self._value)
+        due = int(self._inner.get(state["step"])) + 1 == int(self._value)  # the trial's step, whatever ran before
         if due and self._fault.at_step:
             self._fault.at_step()
         state, metrics = self._inner.step(state, batch, lr, key)

@@ -1,5 +1,6 @@
 """What a lowerer promises, and gate G4: no dropped state."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -89,6 +90,17 @@ def check_boundary(program: Program) -> None:
     _same("step reads", f["step"].inputs, {**layout, **batch, **host})
     _same("step returns", f["step"].outputs, {**layout, "loss": Array("loss", (), "float32")})
     _same("eval reads", f["eval"].inputs, {**layout, **test})
+    counts = {"correct": "int32", "top5": "int32", "loss_sum": "float32"}
+    _same("eval returns", f["eval"].outputs, {name: Array(name, (), dtype) for name, dtype in counts.items()})
+    for name, fed in (("feed", batch), ("test_feed", test)):
+        size = fed["batch:label"].shape if "batch:label" in fed else ()
+        images = next((a.shape for a in f[name].inputs if a.name == "images"), ())
+        reads = {
+            "images": Array("images", images, "uint8"),
+            "labels": Array("labels", images[:1], "int32"),
+            "idx": Array("idx", size, "int32"),
+        }
+        _same(f"{name} reads", tuple(a for a in f[name].inputs if not a.name.startswith("draws:")), reads)
 
 
 def check_state(program: Program, state: Mapping[str, np.ndarray]) -> None:
@@ -98,8 +110,9 @@ def check_state(program: Program, state: Mapping[str, np.ndarray]) -> None:
 
 
 def _same(what: str, found: tuple[Array, ...], wanted: Mapping[str, Array]) -> None:
-    names = {a.name for a in found}
-    faults = [f"{name} is missing" for name in wanted if name not in names]
+    names = Counter(a.name for a in found)
+    faults = [f"{name} is there {count} times" for name, count in names.items() if count > 1]
+    faults += [f"{name} is missing" for name in wanted if name not in names]
     faults += [f"{a.name} has no place" for a in found if a.name not in wanted]
     faults += [
         f"{a.name} is {a.dtype}{list(a.shape)}, not {wanted[a.name].dtype}{list(wanted[a.name].shape)}"

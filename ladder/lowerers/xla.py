@@ -1,7 +1,6 @@
-"""The xla lowerer: a program's exported bytes through XLA on one PJRT device, with JAX's persistent compilation cache."""
+"""The xla lowerer: a program's exported bytes through XLA on one PJRT device, with JAX's persistent cache."""
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -29,11 +28,17 @@ class Xla:
             devices = jax.devices(jax_platform)
         except (RuntimeError, AssertionError) as error:
             raise LadderError(f"jax platform '{jax_platform}' did not start: {error}", "ladder doctor") from error
-        if device >= len(devices):
+        if not 0 <= device < len(devices):
             raise LadderError(f"jax platform '{jax_platform}' has {len(devices)} devices; there is no device {device}")
-        self.device = devices[device]
+        self.device, self._asked = devices[device], jax_platform
         folder = paths.cache() / "xla" / f"{jax_platform}-jax{jax.__version__}"
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LadderError(
+                f"the compilation cache {folder} cannot be written: {error.strerror}",
+                "set LADDER_CACHE to a folder that can",
+            ) from error
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -55,6 +60,8 @@ class Xla:
     def compile(self, program: Program) -> "XlaExecutable":
         """Compile the exported functions ahead of the first call. Raises Unsupported, or DroppedState (gate G4)."""
         check_boundary(program)
+        if program.platform not in (self.device.platform, self._asked):
+            raise Unsupported(f"program {program.sha[:12]} is for {program.platform}, this lowerer is on {self._asked}")
         calls: dict[str, Any] = {}
         seconds: dict[str, float] = {}
         cached: dict[str, bool] = {}

@@ -39,7 +39,7 @@ class Checkpoint:
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write atomically: new file, fsync, rename, fsync of the folder. A full disk raises OSError; the old file stays."""
+    """Write atomically: new file, fsync, rename, fsync of the folder. A full disk is an OSError; the old file stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(".new")
     meta = {"identity": asdict(checkpoint.identity), "epoch": checkpoint.epoch, "epochs": checkpoint.epochs}

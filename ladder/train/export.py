@@ -68,7 +68,7 @@ def export(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None
 
 
 def _write(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None:
-    leaves, functions = build(recipe, test_batch)
+    leaves, functions = build(recipe, platform, test_batch)
     texts: dict[str, str] = {}
     binaries: dict[str, str] = {}
     signatures: dict[str, Any] = {}
