@@ -1,7 +1,7 @@
 """`climb`: the rungs in order, in one flow run, until one breaks."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from prefect import flow
@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Failed
 
 from flows.artifacts import key
+from flows.climbing import climb_through, last_rung, not_climbed, told, worst
 from flows.link import Link
 from flows.live import ENDED
 from flows.live import Cancelled as CancelledFromUI
@@ -19,19 +20,12 @@ from ladder import paths
 from ladder.errors import LadderError
 from ladder.request import Request
 from ladder.run import Outcome, drive
-from ladder.verdict import Word
-
-STOPS = (Word.FAIL, Word.DIVERGED, Word.CRASHED, Word.TIMEOUT)
-LAST_BY_DEFAULT = "cifar"  # the rungs above it take days on a small box
-
-ORDER = tuple(RUNG_FLOWS)
-DEFAULT_TO = LAST_BY_DEFAULT if LAST_BY_DEFAULT in ORDER else ORDER[-1]
 
 
 @flow(name="climb", persist_result=False, retries=0)
 @offers(to=Rung, seeds=Seeds, budget_hours=Hours, platform=Platform, lowerer=Lowerer)
 def climb(
-    to: str = DEFAULT_TO,
+    to: str = last_rung(),
     seeds: int = 3,
     budget_hours: float = 8.0,
     platform: str = "cpu",
@@ -47,45 +41,32 @@ def climb(
         lowerer: What turns the programs into something that runs.
     """
     deadline = time.time() + 3600 * budget_hours
-    rungs = ORDER[: ORDER.index(str(to)) + 1]
-    ended: dict[str, Outcome] = {}
     with Link() as link:
         link.claim()
         link.describe(f"platform:{platform}", f"box:{paths.box()}")
+
+        def run(rung: str) -> Outcome:
+            return _rung(link, rung, seeds, deadline, str(platform), str(lowerer))
+
         try:
-            for rung in rungs:
-                ended[rung] = outcome = _rung(link, rung, seeds, deadline, str(platform), str(lowerer))
-                if outcome.word in STOPS:
-                    break
-                if outcome.word != Word.PASS and rung != rungs[-1]:
-                    link.say(f"{rung} is {outcome.word}, which shows nothing wrong: the climb goes on")
+            ended = climb_through(str(to), run, link.say)
         except CancelledFromUI as error:
             return Cancelled(message=str(error))
         except LadderError as error:
             return Failed(name="refused", message=str(error))
-        text = told({rung: outcome.word for rung, outcome in ended.items()}, rungs)
+        words = {rung: outcome.word for rung, outcome in ended.items()}
+        left = not_climbed(ended, str(to))
+        text = told(words, left)
         link.find_again()
-        link.attempt(lambda: create_table_artifact(table(ended, rungs), key("climb", str(platform)), text))
+        rows = table(ended) + [{"rung": rung, "verdict": "not climbed", "record": ""} for rung in left]
+        link.attempt(lambda: create_table_artifact(rows, key("climb", str(platform)), text))
         link.say(text)
-        return final_state(worst(outcome.word for outcome in ended.values()), text)
+        return final_state(worst(words.values()), text)
 
 
-def table(ended: Mapping[str, Outcome], rungs: Sequence[str]) -> list[dict[str, str]]:
-    """A row per rung."""
-    rows = [{"rung": rung, "verdict": o.word, "record": o.record_path.name} for rung, o in ended.items()]
-    return rows + [{"rung": rung, "verdict": "not climbed", "record": ""} for rung in rungs[len(ended) :]]
-
-
-def worst(words: Iterable[Word]) -> Word:
-    """The word of the whole climb: the first in `Word`'s order, which is worst first."""
-    return min(words, key=list(Word).index)
-
-
-def told(words: Mapping[str, Word], rungs: Sequence[str]) -> str:
-    """`mnist pass, cifar fail: stopped; not climbed: imagenette`."""
-    text = ", ".join(f"{rung} {word}" for rung, word in words.items())
-    left = rungs[len(words) :]
-    return f"{text}: stopped; not climbed: {', '.join(left)}" if left else text
+def table(ended: Mapping[str, Outcome]) -> list[dict[str, str]]:
+    """A row per rung that was climbed."""
+    return [{"rung": rung, "verdict": o.word, "record": o.record_path.name} for rung, o in ended.items()]
 
 
 def _rung(link: Link, rung: str, seeds: int, deadline: float, platform: str, lowerer: str) -> Outcome:

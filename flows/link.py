@@ -10,6 +10,7 @@ from uuid import UUID
 
 from prefect import get_run_logger
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.exceptions import FailedRun
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
 from prefect.types import KeyValueLabelsField
@@ -21,6 +22,16 @@ from ladder import paths
 OWNER = "ladder.owner"  # label: the process that makes the run, for the reaper
 ASK_S = 3.0
 _nested: list[UUID] = []  # this process's flow runs, outermost first: whoever cancels `climb` cancels its rung
+
+
+class _Told(logging.Filter):
+    """Prefect's engine logs a traceback of itself when a flow returns Failed; our verdict is not an accident."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], FailedRun))
+
+
+logging.getLogger("prefect.flow_runs").addFilter(_Told())
 
 
 def quietly() -> Callable[[str], None]:

@@ -50,9 +50,9 @@ class Nightly:
         what = f"{self.hour:02}:{self.minute:02} {self.timezone}, to {self.to}, {self.budget_hours:g} h"
         return f"{what}; next {self.next(now):%a %d %b %H:%M %Z}"
 
-    def warning(self, year: int) -> str:
+    def warning(self) -> str:
         """What is wrong with this hour on the nights when the clock is changed, or ""."""
-        zone = ZoneInfo(self.timezone)
+        zone, year = ZoneInfo(self.timezone), datetime.now().year
         changes = datetime(year, 1, 1, tzinfo=zone).utcoffset() != datetime(year, 7, 1, tzinfo=zone).utcoffset()
         if changes and 1 <= self.hour < 3:
             return (

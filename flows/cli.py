@@ -1,0 +1,156 @@
+"""The console script: the library's commands, and `run`, `climb`, `up`, which import Prefect when they are called."""
+
+import json
+import os
+import sys
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ladder.cli import app, run_app
+from ladder.errors import LadderError
+
+Seeds = Annotated[str, Parameter(help="Seeds, e.g. 1-5 or 1,2,9.")]
+
+
+def say(line: str) -> None:
+    """A line about what is going on; results go to standard output, this does not."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@app.command
+def run(
+    rung: str,
+    *,
+    nets: str = "",
+    arms: str = "",
+    seeds: Seeds = "1-3",
+    platform: str = "cpu",
+    lowerer: str = "",
+    data_dir: str = "",
+    epochs: int | None = None,
+    reference: str = "",
+    fault: str = "",
+    fresh: bool = False,
+    wait: float = 0.0,
+    no_server: Annotated[bool, Parameter(name="--no-server", negative="")] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> int:
+    """Train a rung on this box and hold the finals against the reference.
+
+    Args:
+        rung: Which rung, e.g. mnist.
+        nets: Only these nets, separated by commas.
+        arms: Only these arms of them.
+        platform: What to run on.
+        lowerer: What turns the programs into something that runs; the platform's own if not given.
+        data_dir: A folder with the original files of the dataset.
+        epochs: Fewer or more than the recipe has; no reference fits then.
+        reference: The reference to compare with, if not the recipe's own.
+        fault: A fault to inject, to see its detector go red.
+        fresh: Leave an interrupted run of the same request as it is, and start anew.
+        wait: Seconds to wait for a device that another run uses.
+        no_server: Without Prefect: the same run, seen here only.
+        as_json: Print how it ended as JSON.
+    """
+    from flows.command import Ended, run_rung
+    from ladder.request import Request, parse_seeds
+
+    request = Request(
+        rung=rung,
+        nets=split(nets),
+        arms=split(arms),
+        seeds=parse_seeds(seeds),
+        platform=platform,
+        lowerer=lowerer or None,
+        data_dir=os.path.abspath(data_dir) if data_dir else None,
+        epochs=epochs,
+        fault=fault or None,
+        reference=reference or None,
+        fresh=fresh,
+        wait_s=wait,
+    )
+    return show([Ended(rung, run_rung(request, no_server, say))], as_json)
+
+
+@app.command
+def climb(
+    *,
+    to: str = "",
+    seeds: int = 3,
+    budget: float = 8.0,
+    platform: str = "cpu",
+    lowerer: str = "",
+    no_server: Annotated[bool, Parameter(name="--no-server", negative="")] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> int:
+    """Climb the ladder: the rungs in order, until one fails, diverges, crashes or hangs.
+
+    Args:
+        to: The last rung; cifar, or the last there is below it, if not given.
+        seeds: How many seeds of every rung, from 1 on.
+        budget: Hours; a trial that cannot finish within them is not started.
+        platform: What to run on.
+        lowerer: What turns the programs into something that runs; the platform's own if not given.
+        no_server: Without Prefect: the same climb, seen here only.
+        as_json: Print how it ended as JSON.
+    """
+    from flows.command import climb_rungs
+
+    return show(climb_rungs(to, seeds, budget, platform, lowerer or None, no_server, say), as_json)
+
+
+@app.command
+def up(
+    *,
+    nightly: str = "",
+    to: str = "",
+    budget: float = 8.0,
+    timezone: str = "",
+    platform: str = "cpu",
+    host: str = "127.0.0.1",
+    port: int = 4200,
+) -> int:
+    """Bring this box up in Prefect and keep it up: a server if none is configured, the deployments, a worker.
+
+    Args:
+        nightly: HH:MM, when this box climbs by itself every night; off ends it; what was set stays if not given.
+        to: The last rung of the nightly climb; cifar, or the last there is below it, if not given.
+        budget: Hours of the nightly climb.
+        timezone: Of the nightly, e.g. Europe/Berlin; this box's own if not given.
+        platform: What the form offers first, and what the nightly climb runs on.
+        host: Where the server listens.
+        port: And on which port.
+    """
+    from flows.climbing import last_rung
+    from flows.nightly import Nightly, is_zone, local_timezone
+    from flows.up import up as bring_up
+
+    zone = timezone or local_timezone()
+    if not is_zone(zone):
+        raise LadderError(f"--timezone '{zone}' is no time zone that this box knows", "--timezone Europe/Berlin")
+    wanted = None if nightly in ("", "off") else Nightly.parse(nightly, zone, last_rung(to), budget)
+    if wanted and (warning := wanted.warning()):
+        say(f"warning: {warning}")
+    return bring_up(platform, wanted, not nightly, host, port, say)
+
+
+def split(text: str) -> tuple[str, ...]:
+    """`a,b` -> (a, b)."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def show(ended: "list[Any]", as_json: bool) -> int:
+    """Print how the rungs ended, for people or as JSON; the exit code is the worst of theirs."""
+    if as_json:
+        print(json.dumps([e.to_json() for e in ended] if len(ended) != 1 else ended[0].to_json(), indent=1))
+    else:
+        for e in ended:
+            print(e.line())
+    codes = {e.outcome.exit_code for e in ended}
+    return next((code for code in (1, 2, 3) if code in codes), 0)
+
+
+def main() -> None:
+    """The `ladder` command."""
+    sys.exit(run_app(app, sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""Which rungs a climb takes and when it stops. No Prefect here: the flow and `ladder climb --no-server` share it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ladder.errors import LadderError
+from ladder.recipes import RUNGS
+from ladder.run import Outcome
+from ladder.verdict import Word
+
+STOPS = (Word.FAIL, Word.DIVERGED, Word.CRASHED, Word.TIMEOUT)
+ORDER = ("suite", "mnist", "cifar", "imagenette", "imagenet")
+LAST_BY_DEFAULT = "cifar"  # the rungs above it take days on a small box
+
+
+def rungs() -> list[str]:
+    """The rungs there are, in the ladder's order."""
+    return sorted(RUNGS, key=ORDER.index)
+
+
+def last_rung(to: str = "") -> str:
+    """The rung named; by default cifar, or the last there is below it. Raises LadderError for one that is not there."""
+    if not to:
+        return [rung for rung in rungs() if ORDER.index(rung) <= ORDER.index(LAST_BY_DEFAULT)][-1]
+    if to not in RUNGS:
+        raise LadderError(f"there is no rung '{to}' to climb to; the rungs are: {', '.join(rungs())}")
+    return to
+
+
+def climb_through(to: str, run: Callable[[str], Outcome], say: Callable[[str], None]) -> dict[str, Outcome]:
+    """Run the rungs up to `to` in order and stop at the first that shows something wrong."""
+    ended: dict[str, Outcome] = {}
+    for rung in rungs()[: rungs().index(to) + 1]:
+        ended[rung] = outcome = run(rung)
+        if outcome.word in STOPS:
+            break
+        if outcome.word != Word.PASS and rung != to:
+            say(f"{rung} is {outcome.word}, which shows nothing wrong: the climb goes on")
+    return ended
+
+
+def not_climbed(ended: Iterable[str], to: str) -> list[str]:
+    """The rungs up to `to` that the climb did not come to."""
+    return [rung for rung in rungs()[: rungs().index(to) + 1] if rung not in set(ended)]
+
+
+def worst(words: Iterable[Word]) -> Word:
+    """The word of the whole climb: the first in `Word`'s order, which is worst first."""
+    return min(words, key=list(Word).index)
+
+
+def told(words: Mapping[str, Word], left: Sequence[str]) -> str:
+    """`mnist pass, cifar fail: stopped; not climbed: imagenette`."""
+    text = ", ".join(f"{rung} {word}" for rung, word in words.items())
+    return f"{text}: stopped; not climbed: {', '.join(left)}" if left else text

@@ -1,0 +1,133 @@
+"""`ladder run` and `ladder climb`: the same flows as the UI's, in this process; or the library path without them."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flows import server
+from flows.climbing import climb_through, last_rung
+from flows.climbing import rungs as rungs_in_order
+from ladder.errors import LadderError
+from ladder.recipes import rung_recipes, select
+from ladder.recipes.mnist import MNIST
+from ladder.request import Request, check_seeds, profile_for
+from ladder.run import Outcome, drive
+
+Say = Callable[[str], None]
+NO_SERVER = "--no-server runs it without Prefect"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A rung and how it ended."""
+
+    rung: str
+    outcome: Outcome
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable keys of `--json`."""
+        o = self.outcome
+        cells = [{"net": j.net, "arm": j.arm, "verdict": str(j.word), "reason": j.reason} for j in o.judgements]
+        record = os.path.relpath(o.record_path)
+        return {"rung": self.rung, "verdict": str(o.word), "exit_code": o.exit_code, "record": record, "cells": cells}
+
+    def line(self) -> str:
+        """For people."""
+        cells = "".join(f"\n  {j.net}-{j.arm}: {j.word}: {j.reason}" for j in self.outcome.judgements)
+        return f"{self.rung}: {self.outcome.word}{cells}\n  record: {os.path.relpath(self.outcome.record_path)}"
+
+
+def run_rung(request: Request, no_server: bool, say: Say) -> Outcome:
+    """One rung. Raises LadderError for a wrong request, and for a configured server that does not answer."""
+    check(request)
+    if no_server:
+        return drive(request, say)
+    connect(say)
+    from flows import rungs
+
+    options: dict[str, Any] = {
+        "exact_seeds": list(request.seeds),
+        "platform": request.platform,
+        "lowerer": request.lowerer or rungs.PROFILES_OWN,
+        "epochs": request.epochs,
+        "data_dir": request.data_dir or "",
+        "reference": request.reference or "",
+        "fault": request.fault or "",
+        "fresh": request.fresh,
+        "wait_s": request.wait_s,
+    }
+    options |= {"nets": list(request.nets)} if request.nets else {}
+    options |= {"arms": list(request.arms)} if request.arms else {}
+    return _call(lambda: rungs.RUNG_FLOWS[request.rung](**options, return_state=True))[0]
+
+
+def climb_rungs(
+    to: str, seeds: int, budget_hours: float, platform: str, lowerer: str | None, no_server: bool, say: Say
+) -> list[Ended]:
+    """The rungs in order up to `to`."""
+    to, every = last_rung(to), tuple(range(1, seeds + 1))
+    check(Request(to, seeds=every, platform=platform, lowerer=lowerer))
+    if budget_hours <= 0:
+        raise LadderError(f"--budget {budget_hours:g}: more than 0 hours")
+    if no_server:
+        deadline = time.time() + 3600 * budget_hours
+
+        def run(rung: str) -> Outcome:
+            wait_s = max(deadline - time.time(), 1.0)
+            return drive(Request(rung, (), (), every, platform, lowerer, wait_s=wait_s, deadline=deadline), say)
+
+        return [Ended(rung, outcome) for rung, outcome in climb_through(to, run, say).items()]
+    connect(say)
+    from flows import climb, rungs
+
+    options = {"platform": platform, "lowerer": lowerer or rungs.PROFILES_OWN, "budget_hours": budget_hours}
+    outcomes = _call(lambda: climb.climb(to=to, seeds=seeds, **options, return_state=True))
+    return [Ended(rung, outcome) for rung, outcome in zip(rungs_in_order(), outcomes, strict=False)]
+
+
+def check(request: Request) -> None:
+    """What is wrong with a request is told at once, not after a server has started."""
+    check_seeds(request.seeds)
+    select(rung_recipes(request.rung, MNIST), request.nets, request.arms)
+    profile_for(request.platform, request.lowerer)
+    if request.epochs is not None and request.epochs < 1:
+        raise LadderError(f"--epochs {request.epochs}: at least 1")
+
+
+def connect(say: Say) -> None:
+    """Set this process up for the server there is, before Prefect is imported, and end what died on it."""
+    chosen = server.choose()
+    say(f"Prefect: {chosen.api} ({chosen.why})" if chosen.api else f"Prefect: {chosen.why}")
+    if chosen.api and not server.answers(chosen.api):
+        raise LadderError(f"the Prefect server at {chosen.api} ({chosen.why}) does not answer", NO_SERVER)
+    os.environ.update(server.environment(chosen))
+    from flows.reap import reap
+
+    try:
+        for line in reap():
+            say(line)
+    except Exception as error:
+        say(f"looking for dead runs: {error!r}")
+
+
+def _call(flow: Callable[[], Any]) -> list[Outcome]:
+    """Call a flow for what its rungs came to; that does not depend on the server living through it."""
+    from flows.live import ENDED
+
+    before = len(ENDED)
+    try:
+        state = flow()
+    except Exception as error:
+        if len(ENDED) == before:
+            raise LadderError(f"Prefect could not run the flow: {error!r}", NO_SERVER) from error
+        state = None
+    outcomes: list[Outcome] = []
+    for ended in ENDED[before:]:
+        if isinstance(ended, LadderError):
+            raise ended
+        outcomes.append(ended)
+    if not outcomes:
+        raise RuntimeError(f"the flow ended as {state and state.name}: {state and state.message}")
+    return outcomes
