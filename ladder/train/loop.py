@@ -134,6 +134,8 @@ def train(
         host = {name: exe.get(value) for name, value in state.items()}
         if bad := [name for name, value in host.items() if not np.isfinite(value).all()]:
             raise Diverged(f"parameters {', '.join(bad)} are not finite after epoch {epoch}")
+        if not np.isfinite(score.loss):
+            raise Diverged(f"test loss {score.loss} after epoch {epoch}")
         line = {
             "epoch": epoch,
             "train_loss": loss,
