@@ -1,4 +1,4 @@
-"""The nets: one a file, flax and jax only, `[n, h, w, c] -> logits`. NETS names them for the recipes."""
+"""The nets: one a file, flax and jax only, `[n, h, w, c] -> logits`. NETS makes each for a target platform."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,11 @@ from models.cnn import Cnn
 from models.linear import Linear
 from models.mlp import Mlp
 
-NETS: dict[str, Callable[[], nn.Module]] = {"linear": Linear, "mlp": Mlp, "cnn": Cnn}
+NETS: dict[str, Callable[[str], nn.Module]] = {
+    "linear": lambda target: Linear(),
+    "mlp": lambda target: Mlp(),
+    "cnn": Cnn,
+}
 
 # Dense layers that read a flattened image, by parameter name: the (h, w, c) whose order their rows follow here (NHWC).
 # Initial values are drawn in the canonical (c, h, w) order of the published nets and transposed.
