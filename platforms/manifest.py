@@ -1,4 +1,4 @@
-"""A manifest's two halves: *core* is this repository, *platform* what the box supplied. Neither holds a path or a secret."""
+"""A manifest's two halves: *core* is this repository, *platform* what the box supplied. No path, no secret."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from typing import Any
 from platforms.profile import Profile
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy")
-PLUGINS = ("jax-cuda", "jax_cuda", "jax-rocm", "jax_rocm", "jax-plugin", "jax-mps", "jax-metal", "intel-extension-for-openxla", "iree-base")
+PLUGINS = ("jax-cuda", "jax-rocm", "jax-plugin", "jax-mps", "jax-metal", "intel-extension-for-openxla", "iree-base")
 
 
 def core(root: Path) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def core(root: Path) -> dict[str, Any]:
 
 
 def box(profile: Profile) -> dict[str, Any]:
-    """What the box supplied: host, processor, kernel, memory, Python, packages, and the profile's environment as applied."""
+    """What the box supplied: processor, kernel, memory, Python, packages, and the profile's environment as applied."""
     return {
         "profile": profile.name,
         "environment": profile.environment,
@@ -44,7 +44,7 @@ def box(profile: Profile) -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "plugins": dict(sorted((d.name, d.version) for d in distributions() if d.name and d.name.startswith(PLUGINS))),
+        "plugins": dict(sorted((d.name, d.version) for d in distributions() if _normal(d.name).startswith(PLUGINS))),
     }
 
 
@@ -53,6 +53,10 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
+
+
+def _normal(name: str | None) -> str:
+    return (name or "").lower().replace("_", "-")
 
 
 def _processor() -> str:
