@@ -92,7 +92,7 @@ def dumps(reference: Reference, comment: str) -> str:
     lines += [f"{key} = {_value(value)}" for key, value in reference.facts.items()]
     body: list[str] = []
     for part in reference.parts:
-        keys = ("rung", "net", "arm", "total", *(("hash",) if part.ours is part.fields else ()), "fields")
+        keys = ("rung", "net", "arm", "total", *(("hash",) if reference.kind == "measured" else ()), "fields")
         body += ["", "[[recipe]]", *(f"{key} = {_value(getattr(part, key))}" for key in keys), "finals = ["]
         body += [f"  {_value(_line(final))}," for final in part.finals] + ["]"]
     content = _content(tomllib.loads("\n".join((*lines, *body))))
@@ -118,12 +118,14 @@ def loads(text: str, where: str) -> Reference:
 
 
 def _part(recipe: Mapping[str, Any]) -> Part:
-    curves = ("epoch_correct", "epoch_loss")
-    lines: list[dict[str, Any]] = [{"correct": None, **line} for line in recipe["finals"]]
-    finals = tuple(Final(**{**line, **{c: tuple(line.get(c, ())) for c in curves}}) for line in lines)
+    finals: list[Final] = []
+    for line in recipe["finals"]:
+        values: dict[str, Any] = {"correct": None, **line}
+        curves: dict[str, Any] = {key: tuple(values.pop(key, ())) for key in ("epoch_correct", "epoch_loss")}
+        finals.append(Final(**values, **curves))
     known = {key: recipe[key] for key in ("rung", "net", "arm", "total", "fields")}
     hash_ = recipe.get("hash")
-    return Part(**known, finals=finals, hash=hash_, ours=known["fields"] if hash_ else None)
+    return Part(**known, finals=tuple(finals), hash=hash_, ours=known["fields"] if hash_ else None)
 
 
 def _line(final: Final) -> dict[str, Any]:

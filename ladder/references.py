@@ -6,12 +6,13 @@ of our recipe hashes a published set is bound to and where its recipe is known t
 
 import difflib
 import hashlib
+import json
 import re
 import statistics
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ladder.recipes.recipe import Recipe, comparability
 from ladder.records import EpochRow, FinalRow, Record, write_atomic
 from ladder.reference_text import Final, Part, Reference, dumps, loads
 
-__all__ = ["Final", "Match", "Part", "Reference", "add", "find", "from_record", "load_all", "spread"]
+__all__ = ["Final", "Match", "Part", "Reference", "add", "find", "from_record", "load_all", "spread", "to_json"]
 
 BINDINGS = "bindings.toml"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -156,6 +157,11 @@ def spread(correct: Sequence[int]) -> dict[str, Any]:
         "mean": statistics.fmean(correct) if correct else None,
         "sd": statistics.stdev(correct) if len(correct) >= 2 else None,
     }
+
+
+def to_json(reference: Reference) -> dict[str, Any]:
+    """A reference as JSON values; a loss that was not finite is null."""
+    return json.loads(json.dumps(asdict(reference)), parse_constant=lambda _: None)
 
 
 def add(reference: Reference, folder: Path, known: Sequence[Reference]) -> bool:
