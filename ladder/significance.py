@@ -119,8 +119,8 @@ def equivalence_p(diff: Difference, margin: float) -> float:
 
 
 def reach(reference: Finals, margin: float) -> float:
-    """The unit of depth: the reference's whole range, or the margin where that is larger."""
-    return max(max(reference.correct) - min(reference.correct), margin)
+    """The unit of depth: the reference's whole range plus the margin."""
+    return max(reference.correct) - min(reference.correct) + margin
 
 
 def depths(run: Finals, reference: Finals, margin: float) -> list[float]:
@@ -161,15 +161,15 @@ def depth_p(deepest_first: Sequence[float], n: int) -> float:
     """P(the k deepest of m finals are all at least as deep as the k-th here | healthy), bounded, over all k.
 
     k given finals lie below all n with probability 1/C(n+k,k), and nothing free of distribution says more: a single
-    seed could never fail. One assumption is added, that finals have a mean: beyond the reference's worst the tail then
-    falls at least like 1/depth (Markov's rate, regular variation of index 1). Over the C(m,k) choices of k finals,
-    p_k <= C(m,k) / C(n+k,k) / depth_k^k; for m = 1, 1/((n+1) depth). The k-th gets a share of the level in proportion
-    to 10^-k (weighted Bonferroni), so that asking about pairs costs the deepest final alone a tenth.
+    seed could never fail. One assumption is added, Student's own, that finals have a variance: beyond the reference's
+    worst the tail then falls at least like 1/depth² (Chebyshev's rate, regular variation of index 2). Over the C(m,k)
+    choices of k finals, p_k <= C(m,k) / C(n+k,k) / depth_k^2k; for m = 1, 1/((n+1) depth²). The k-th gets a share of
+    the level in proportion to 10^-k (weighted Bonferroni): asking about pairs costs the deepest alone a tenth.
     """
     m = len(deepest_first)
     whole = sum(10.0**-k for k in range(1, m + 1))
     bounds = (
-        10**k * whole * math.comb(m, k) / (math.comb(n + k, k) * depth**k)
+        10**k * whole * math.comb(m, k) / (math.comb(n + k, k) * depth ** (2 * k))
         for k, depth in enumerate(deepest_first, start=1)
         if depth >= 1
     )

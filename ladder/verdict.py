@@ -338,7 +338,7 @@ def too_many_outlying(cell: Cell) -> str:
 def too_deep(cell: Cell) -> str:
     deep = [f"{depth:.1f}" for depth in depths(cell.run, cell.reference or cell.run, cell.images) if depth >= 1]
     return (
-        f"finals as low as {min(cell.run.correct)} lie {', '.join(deep)} times the range (or margin) of {theirs(cell)}"
+        f"finals as low as {min(cell.run.correct)} lie {', '.join(deep)} times the range plus margin of {theirs(cell)}"
         " below its median"
     )
 

@@ -128,29 +128,28 @@ def test_count_is_the_negative_hypergeometric_tail(n: int, m: int, data: st.Data
 
 
 def test_depth_in_reaches_below_the_median():
-    reference = finals(9750, 9770, 9780, 9790)
-    assert depths(finals(9775, 9695, 9735), reference, 25) == [2.0, 1.0, 0.0]
-    assert depths(finals(9695), reference, 80) == [1.0]
+    reference = finals(9750, 9770, 9780, 9790)  # median 9775, range 40
+    assert depths(finals(9775, 9655, 9715), reference, 20) == [2.0, 1.0, 0.0]
 
 
-def test_depth_of_one_final_is_its_exact_rank_probability_over_its_depth():
+def test_depth_of_one_final_is_its_exact_rank_probability_over_its_depth_squared():
     assert depth_p([0.99], 30) == 1
     assert depth_p([1.0], 30) == pytest.approx(1 / 31)
-    assert depth_p([10.0], 30) == pytest.approx(1 / 310)
+    assert depth_p([10.0], 30) == pytest.approx(1 / 3100)
 
 
 def test_depth_of_a_pair_outweighs_that_of_one():
-    single = 2 * (0.1 + 0.01) * 10 / 31 / 20
-    pair = (0.1 + 0.01) * 100 / math.comb(32, 2) / 400
-    assert depth_p([20.0, 0.1], 30) == pytest.approx(single)
+    alone = 11 / 10 * 2 / 31 / 20**2
+    pair = 11 * 1 / math.comb(32, 2) / 20**4
+    assert depth_p([20.0, 0.1], 30) == pytest.approx(alone)
     assert depth_p([20.0, 20.0], 30) == pytest.approx(pair)
 
 
 @pytest.mark.parametrize("m", [1, 3, 10])
 def test_depth_holds_its_level_at_the_heaviest_tail_it_assumes(m: int):
-    """Scores whose shortfall has survival 1/x: n = 30 against m, rejections at 1 % and 5 %."""
+    """Half of the scores at the median, the others short of it with survival 1/x²; 30 against m."""
     rng = np.random.default_rng(0)
-    shortfall = 1 / rng.random((4000, 30 + m))
+    shortfall = rng.random((4000, 30 + m)) ** -0.5 * (rng.random((4000, 30 + m)) < 0.5)
     p: list[float] = []
     for row in shortfall:
         reference, run = row[:30], row[30:]

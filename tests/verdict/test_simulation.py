@@ -28,7 +28,7 @@ def stored(simulation: ModuleType) -> dict[tuple[str, str], float]:
 
 def test_a_healthy_run_fails_at_most_once_in_a_hundred(stored: dict[tuple[str, str], float]):
     rates = {key: rate for key, rate in stored.items() if key[1] in ("fail, 0", "fail, healthy")}
-    assert len(rates) == 84
+    assert len(rates) == 84  # 56 runs of one net, 28 of three
     assert {key: rate for key, rate in rates.items() if rate > 1.0} == {}
 
 
@@ -42,7 +42,7 @@ def test_a_gaussian_run_one_margin_low_passes_at_five_per_cent(stored: dict[tupl
 
 
 def test_a_fresh_simulation_agrees_with_the_stored_tables(simulation: ModuleType):
-    assert simulation.differences(simulation.TABLES.read_text(), simulation.render(draws=20, seed=1)) == []
+    assert simulation.differences(simulation.TABLES.read_text(), simulation.render(draws=10, seed=1)) == []
 
 
 def test_the_comparison_sees_a_changed_rate(simulation: ModuleType):
