@@ -1,7 +1,6 @@
 """A run: one rung on one box, from a request to a record and its verdicts. The flow and the CLI are thin over this."""
 
 import hashlib
-import json
 import os
 import threading
 import time
@@ -12,9 +11,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from ladder import paths, records
+from ladder import manifests, paths, records, references, store
 from ladder.data import Dataset, prepare
 from ladder.errors import LadderError
+from ladder.judging import cells
 from ladder.lowerers import faulty
 from ladder.pool.events import Event
 from ladder.pool.pool import Cancelled, Job, OnEvent, Pool, Result, WorkerSpec
@@ -22,12 +22,14 @@ from ladder.pool.slot import Slot
 from ladder.recipes import Data, Recipe, rung_recipes, select
 from ladder.recipes.mnist import MNIST
 from ladder.records import EpochRow, FinalRow
+from ladder.references import Match
+from ladder.report import report_markdown
 from ladder.request import Request, check_seeds, parse_seeds, profile_for
 from ladder.train.artifact import Program, program_for
 from ladder.verdict import Judgement, Word, at_chance, exit_code, judge, run_word
-from platforms import manifest as halves
 
 Say = Callable[[str], None]
+REINDEX = "ladder import runs/"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Run:
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._writer: records.Writer | None = None
+        self._store: store.Store | None = None
 
     @classmethod
     def open(cls, request: Request, say: Say) -> Self:
@@ -87,6 +90,7 @@ class Run:
             faulty.parse(request.fault)
             say(f"fault '{request.fault}' is injected: this run's record can be neither kept nor made a reference")
         self.profile = profile_for(request.platform, request.lowerer)
+        self._store = store.open()
         self.uuid = str(uuid.uuid4())
         self._pool = self._start_pool()
         data_dir = Path(request.data_dir) if request.data_dir else None
@@ -98,10 +102,12 @@ class Run:
             for i, r in enumerate(self.recipes)
             for k, seed in enumerate(request.seeds)
         )
-        self.references = self._find_references()
+        self._references = references.load_all()
+        self.matches = self._find_references()
         self._done: dict[str, FinalRow] = {}
         self._writer = self._resume() or records.Writer.create(paths.runs(), self._manifest())
         self.uuid, self.name = self._writer.manifest["uuid"], self._writer.manifest["name"]
+        self._store.begin_run(self._writer.manifest)
         say(f"run {self.name} ({self.uuid[:8]}): {len(self.trials)} trials, {len(self._done)} already done")
 
     def _start_pool(self) -> Pool:
@@ -131,58 +137,30 @@ class Run:
         self._say(f"program {recipe.name}: {program.sha[:12]}, {how}")
         return program
 
-    def _find_references(self) -> dict[str, Any]:
-        return {}
+    def _find_references(self) -> dict[str, Match]:
+        """What each recipe is held against, by its hash; said aloud, also where there is nothing."""
+        matches: dict[str, Match] = {}
+        for recipe in self.recipes:
+            if match := references.find(recipe, self._references, self._request.reference):
+                matches[recipe.hash] = match
+                self._say(f"reference {recipe.name}: {match.reference.name}, {len(match.part.finals)} finals")
+            else:
+                self._say(f"reference {recipe.name}: none has recipe hash {recipe.hash[:15]}; there can be no verdict")
+        return matches
 
     def _manifest(self) -> dict[str, Any]:
-        outside = ("data_dir", "wait_s", "deadline", "fresh")  # how, not what; a path has no place in a record
-        request = {k: v for k, v in asdict(self._request).items() if k not in outside}
-        return {
-            "uuid": self.uuid,
-            "rung": self._request.rung,
-            "box": paths.box(),
-            "profile": self.profile.name,
-            "lowerer": self.profile.lowerer,
-            "fault": self._request.fault,
-            "state": "partial",
-            "started": _now(),
-            "request": json.loads(json.dumps(request)),
-            "recipes": [{"hash": r.hash, **r.to_json()} for r in self.recipes],
-            "programs": {h: {"sha": p.sha, "versions": dict(p.versions)} for h, p in self.programs.items()},
-            "data": {k: v for k, v in asdict(self.dataset).items() if k not in ("folder", "reasons")},
-            "core": halves.core(Path(__file__).resolve().parents[1]),
-            "platform": halves.box(self.profile),
-            "devices": [],
-        }
+        return manifests.build(
+            self.uuid, self._request, self.profile, self.recipes, self.programs, self.matches, self.dataset
+        )
 
     def _resume(self) -> records.Writer | None:
         """The interrupted run of the same request, recipes, programs and data on this box, taken over; else None."""
-        same = self._same(json.loads(json.dumps(self._manifest())))
-        for path in sorted((paths.runs() / records.PARTIAL).glob(f"*/{records.MANIFEST}"), reverse=True):
-            found = records.read(path.parent)
-            if found.state != "interrupted" or self._same(found.manifest)["request"] != same["request"]:
-                continue
-            name = found.manifest["name"]
-            if differs := [k for k in same if same[k] != self._same(found.manifest)[k]]:
-                self._say(f"interrupted run {name} is not resumed: its {', '.join(differs)} differ")
-            elif self._request.fresh:
-                self._say(f"interrupted run {name} is left as it is (--fresh)")
-            elif writer := records.Writer.reopen(paths.runs(), path.parent):
-                self._done = {f"{f.net}-{f.arm}-s{f.seed}": f for f in records.read(path.parent).finals}
-                self._say(f"resuming interrupted run {name} of {found.manifest['started']}")
+        for path in manifests.resumable(self._manifest(), self._request.fresh, self._say):
+            if writer := records.Writer.reopen(paths.runs(), path):
+                self._done = {f"{f.net}-{f.arm}-s{f.seed}": f for f in records.read(path).finals}
+                self._say(f"resuming interrupted run {writer.manifest['name']} of {writer.manifest['started']}")
                 return writer
         return None
-
-    @staticmethod
-    def _same(manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """What must be equal for a run to be resumed."""
-        keys = ("box", "profile", "lowerer", "fault")
-        return {
-            "request": {**manifest["request"], **{k: manifest[k] for k in keys}},
-            "recipes": [r["hash"] for r in manifest["recipes"]],
-            "programs": {h: p["sha"] for h, p in manifest["programs"].items()},
-            "data": manifest["data"]["identity"],
-        }
 
     @property
     def _lowerer(self) -> str:
@@ -262,13 +240,9 @@ class Run:
         return paths.cache() / "checkpoints" / self.uuid / f"{trial.recipe.name}-{short}-s{trial.seed}.npz"
 
     def _record_epoch(self, trial: Trial, event: Event) -> None:
-        d, r = event.data, trial.recipe
-        known = {f.name for f in fields(EpochRow)}
-        line = {k: v for k, v in d.items() if k in known}
-        row = EpochRow(net=r.net, arm=r.arm, seed=trial.seed, attempt=event.attempt, **line)
         assert self._writer is not None
         with self._lock:
-            self._writer.epoch(row)
+            self._writer.epoch(_epoch_row(trial, event.attempt, event.data))
 
     def _note_device(self, event: Event) -> None:
         assert self._writer is not None
@@ -308,7 +282,16 @@ class Run:
             self._writer.final(row)
             self._done[trial.id] = row
         self._checkpoint(trial).unlink(missing_ok=True)
+        self._index(row, [_epoch_row(trial, line["attempt"], line) for line in result.epochs])
         return row
+
+    def _index(self, row: FinalRow, epochs: list[EpochRow]) -> None:
+        """The store is an index: when it cannot be written, the record still holds the trial."""
+        assert self._store is not None
+        try:
+            self._store.insert_trial(self.uuid, row, epochs)
+        except LadderError as error:
+            self._say(f"not indexed, the record holds it: {error.message}; later: {REINDEX}")
 
     def cancel(self) -> None:
         """Kill the workers now. What is recorded stays, as an interrupted run."""
@@ -321,10 +304,17 @@ class Run:
         for trial in self.trials:
             if trial.id not in self._done:
                 self._record(trial, Result("not-run", "not started", 0, ()))
-        judgements = judge([])
+        rows = [self._done[trial.id] for trial in self.trials]
+        judgements = judge(cells(self.recipes, rows, self.matches))
         word = run_word(judgements)
         self._writer.update(finished=_now(), word=str(word), verdicts=[asdict(j) for j in judgements])
-        path = self._writer.complete("")
+        path = self._writer.complete(report_markdown(records.read(self._writer.path), self._references))
+        self.name = self._writer.manifest["name"]
+        assert self._store is not None
+        try:
+            self._store.import_record(path)
+        except LadderError as error:
+            self._say(f"not indexed, the record holds it: {error.message}; later: {REINDEX}")
         return Outcome(word, judgements, path, exit_code(word))
 
     def close(self) -> None:
@@ -334,6 +324,8 @@ class Run:
             self._pool.close()
         if self._writer:
             self._writer.close()
+        if self._store:
+            self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -353,6 +345,12 @@ def drive(request: Request, say: Say) -> Outcome:
         for future in [run.submit(trial.id, on_event) for trial in run.trials]:
             future.result()
         return run.finish()
+
+
+def _epoch_row(trial: Trial, attempt: int, line: Mapping[str, Any]) -> EpochRow:
+    known = {f.name for f in fields(EpochRow)} - {"attempt"}
+    values = {k: v for k, v in line.items() if k in known}
+    return EpochRow(net=trial.recipe.net, arm=trial.recipe.arm, seed=trial.seed, attempt=attempt, **values)
 
 
 def _now() -> str:

@@ -1,0 +1,79 @@
+"""A run's manifest, and which interrupted run it continues."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ladder import paths, records
+from ladder.data import Dataset
+from ladder.recipes import Recipe
+from ladder.references import Match
+from ladder.request import Request
+from ladder.train.artifact import Program
+from platforms import manifest as halves
+from platforms.profile import Profile
+
+HOW_NOT_WHAT = ("data_dir", "wait_s", "deadline", "fresh")  # not in the record, where a path has no place
+
+
+def build(
+    uuid: str,
+    request: Request,
+    profile: Profile,
+    recipes: Sequence[Recipe],
+    programs: Mapping[str, Program],
+    matches: Mapping[str, Match],
+    dataset: Dataset,
+) -> dict[str, Any]:
+    """The manifest at the start of a run; `programs` and `matches` are keyed by recipe hash. Plain JSON values."""
+    manifest = {
+        "uuid": uuid,
+        "rung": request.rung,
+        "box": paths.box(),
+        "profile": profile.name,
+        "lowerer": profile.lowerer,
+        "fault": request.fault,
+        "state": "partial",
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "request": {k: v for k, v in asdict(request).items() if k not in HOW_NOT_WHAT},
+        "recipes": [{"hash": r.hash, **r.to_json()} for r in recipes],
+        "programs": {h: {"sha": p.sha, "versions": dict(p.versions)} for h, p in programs.items()},
+        "references": {h: match.reference.name for h, match in matches.items()},
+        "data": {k: v for k, v in asdict(dataset).items() if k not in ("folder", "reasons")},
+        "core": halves.core(Path(__file__).resolve().parents[1]),
+        "platform": halves.box(profile),
+        "devices": [],
+    }
+    return json.loads(json.dumps(manifest))
+
+
+def resumable(manifest: Mapping[str, Any], fresh: bool, say: Callable[[str], None]) -> Iterator[Path]:
+    """The interrupted runs that a new run with this manifest continues, newest first; says why the others are not.
+
+    Resumed only where request, recipes, programs and data are the same, and not with `fresh`.
+    """
+    wanted = _sameness(manifest)
+    partial = [records.read(m.parent) for m in (paths.runs() / records.PARTIAL).glob(f"*/{records.MANIFEST}")]
+    for found in sorted(partial, key=lambda r: r.manifest["started"], reverse=True):
+        theirs, name = _sameness(found.manifest), found.manifest["name"]
+        if found.state != "interrupted" or theirs["request"] != wanted["request"]:
+            continue
+        if differs := [key for key in wanted if wanted[key] != theirs[key]]:
+            say(f"interrupted run {name} is not resumed: its {', '.join(differs)} differ")
+        elif fresh:
+            say(f"interrupted run {name} is left as it is (--fresh)")
+        else:
+            yield found.path
+
+
+def _sameness(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be equal for a run to be resumed."""
+    return {
+        "request": {**manifest["request"], **{k: manifest[k] for k in ("box", "profile", "lowerer", "fault")}},
+        "recipes": [r["hash"] for r in manifest["recipes"]],
+        "programs": {h: p["sha"] for h, p in manifest["programs"].items()},
+        "data": manifest["data"]["identity"],
+    }
