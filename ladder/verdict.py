@@ -275,7 +275,7 @@ def means_undecided(cell: Cell, diff: Difference, levels: Levels) -> tuple[str, 
     why = f"{means(cell)}, neither shown to be within the margin of {cell.margin:g} points nor beyond it"
     if more is None:
         return f"{why}; too near the margin for any number of seeds to tell, a larger reference might", None
-    return f"{why}; {more} more seeds would, if mean and spread stay as they are", more
+    return f"{why}; {more} more {'seed' if more == 1 else 'seeds'} would, if mean and spread stay as they are", more
 
 
 def divergences_undecided(cell: Cell, levels: Levels) -> tuple[str, int | None]:

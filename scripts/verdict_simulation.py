@@ -14,13 +14,13 @@ Where finals come from:
 """
 
 import argparse
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import fisher_exact
 
 from ladder.verdict import Cell, Finals, Word, judge, run_word
 
@@ -39,7 +39,7 @@ PUBLISHED = {
 MARGINS = {"linear": 0.0, "mlp": 0.25, "cnn": 0.5}  # percentage points, as in ladder.recipes.mnist
 TOTAL = 10_000
 SEEDS = (1, 3, 5, 10)
-EXACT = ["alone", "with the other nets"]  # columns without Monte-Carlo error
+EXACT = ["alone", "with the other nets"]  # columns computed, not simulated
 TABLES = Path(__file__).parents[1] / "docs" / "verdict_simulation.md"
 Fault = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # the run's finals, changed
 Row = tuple[str, list[str]]  # label, figures
@@ -279,20 +279,19 @@ def read(text: str) -> tuple[int, dict[tuple[str, str], float]]:
     return int(draws[1]) if draws else 0, figures
 
 
-def differences(stored: str, fresh: str, deviations: float = 5.0) -> list[str]:
-    """Figures further apart than Monte-Carlo error: `deviations` standard errors of two binomial fractions."""
+def differences(stored: str, fresh: str, level: float = 1e-6) -> list[str]:
+    """Figures that differ by more than chance: Fisher's exact two-sided test of the two counts, at `level` each."""
     (draws, old), (fresh_draws, new) = read(stored), read(fresh)
     if not draws or old.keys() != new.keys():
         return ["the stored tables have other rows or columns than the script: run it with --write"]
     found: list[str] = []
-    for key, value in old.items():
-        if key[1] in EXACT:
-            error = 0.0
-        else:
-            p = (draws * value / 100 + fresh_draws * new[key] / 100 + 1) / (draws + fresh_draws + 2)
-            error = 100 * deviations * math.sqrt(p * (1 - p) * (1 / draws + 1 / fresh_draws)) + 0.1
-        if abs(value - new[key]) > error:
-            found.append(f"{key[0]}, {key[1]}: stored {value}, now {new[key]}, allowed difference {error:.1f}")
+    for (row, column), value in old.items():
+        now = new[row, column]
+        hits = [round(value * draws / 100), round(now * fresh_draws / 100)]
+        table = [hits, [draws - hits[0], fresh_draws - hits[1]]]
+        _, p = (0, value == now) if column in EXACT else fisher_exact(table)
+        if p < level:
+            found.append(f"{row}, {column}: stored {value}, now {now}, p = {p:.1g}")
     return found
 
 

@@ -146,7 +146,7 @@ def test_inconclusive_says_how_many_seeds_would_settle_it():
     judgement = one(9785)
     assert judgement.word is Word.INCONCLUSIVE
     assert judgement.more_seeds == 1
-    assert "1 more seeds would" in judgement.reason
+    assert "1 more seed would" in judgement.reason
 
 
 def test_inconclusive_says_so_when_no_number_of_seeds_would_settle_it():
