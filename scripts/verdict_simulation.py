@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import fisher_exact
@@ -287,12 +288,16 @@ def differences(stored: str, fresh: str, level: float = 1e-6) -> list[str]:
     found: list[str] = []
     for (row, column), value in old.items():
         now = new[row, column]
-        hits = [round(value * draws / 100), round(now * fresh_draws / 100)]
-        table = [hits, [draws - hits[0], fresh_draws - hits[1]]]
-        _, p = (0, value == now) if column in EXACT else fisher_exact(table)
+        p = float(value == now) if column in EXACT else chance(value, draws, now, fresh_draws)
         if p < level:
             found.append(f"{row}, {column}: stored {value}, now {now}, p = {p:.1g}")
     return found
+
+
+def chance(value: float, draws: int, now: float, fresh_draws: int) -> float:
+    hits, fresh_hits = round(value * draws / 100), round(now * fresh_draws / 100)
+    result: Any = fisher_exact([[hits, draws - hits], [fresh_hits, fresh_draws - fresh_hits]])
+    return result[1]
 
 
 def main() -> int:
