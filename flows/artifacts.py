@@ -1,9 +1,9 @@
 """What a run shows in Prefect's UI: its progress, its verdict table, its accuracy curves."""
 
+import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -14,10 +14,10 @@ from prefect.artifacts import (
 )
 
 from flows.link import Link
-from ladder import paths
+from ladder import paths, references, report
 from ladder.pool.events import Event
-from ladder.records import EpochRow
-from ladder.verdict import Judgement
+from ladder.records import EpochRow, Record
+from ladder.run import Outcome
 
 
 def key(*parts: str) -> str:
@@ -60,52 +60,27 @@ class Progress:
             self.link.attempt(lambda: update_progress_artifact(artifact, progress=percent))
 
 
-def show_verdicts(link: Link, name: str, judgements: Sequence[Judgement], summary: str) -> None:
+def show_verdicts(link: Link, name: str, outcome: Outcome, record: Record, summary: str) -> None:
     """The verdict table, a row per net and arm."""
-    rows = [verdict_row(judgement) for judgement in judgements]
-    link.attempt(lambda: create_table_artifact(rows, key("verdict", name), summary))
+    rows = report.verdict_table(outcome.judgements, record.finals)
+    link.attempt(lambda: create_table_artifact([{**row} for row in rows], key("verdict", name), summary))
 
 
-def verdict_row(j: Judgement) -> dict[str, str]:
-    """One row of the verdict table, every cell a string as people read it."""
-    return {
-        "net": j.net,
-        "arm": j.arm,
-        "verdict": str(j.word),
-        "why": j.reason,
-        "seeds": str(j.m),
-        "mean %": _number(j.mean),
-        "sd": _number(j.sd, 3),
-        "reference": j.reference_name or "none",
-        "its seeds": str(j.n),
-        "its mean %": _number(j.reference_mean),
-        "min / median / max": " / ".join(f"{x:g}" for x in j.range) if j.range else "",
-        "outside by": ", ".join(f"{x:+d}" for x in j.outside) or "none",
-        "margin": f"{j.margin:g}",
-        "p": ", ".join(f"{p.test} {p.raw if p.holm is None else p.holm:.3g}" for p in j.tests),
-        "more seeds": "" if j.more_seeds is None else str(j.more_seeds),
-        "notes": "; ".join(j.notes),
-    }
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
-
-
-def show_curves(link: Link, name: str, epochs: Sequence[EpochRow], image: str = "") -> None:
-    """Test accuracy by epoch, a row per trial; under the picture of it, if there is one (a data: address)."""
-    text = f"# {name}: test accuracy in % by epoch\n\n" + (f"![accuracy by epoch]({image})\n\n" if image else "")
-    text += curve_table(epochs)
+def show_curves(link: Link, name: str, record: Record) -> None:
+    """Test accuracy by epoch: the picture, in the page itself, over a table with a row per trial."""
+    picture = base64.b64encode(report.curves_png(record, references.load_all())).decode()
+    text = f"# {record.path.name}: test accuracy in % by epoch\n\n![curves](data:image/png;base64,{picture})"
+    text += f"\n\n{report.markdown(curve_table(record.epochs))}\n"
     link.attempt(lambda: create_markdown_artifact(text, key("curves", name)))
 
 
-def curve_table(epochs: Sequence[EpochRow]) -> str:
-    """A markdown table; where an epoch was run twice, after a resume, the later one counts."""
+def curve_table(epochs: Sequence[EpochRow]) -> list[dict[str, str]]:
+    """A row per trial; where an epoch was run twice, after a resume, the later one counts."""
     curves: dict[tuple[str, str, int], dict[int, str]] = {}
     for row in epochs:
         curves.setdefault((row.net, row.arm, row.seed), {})[row.epoch] = f"{100 * row.correct / row.total:.2f}"
     last = max((row.epoch for row in epochs), default=0)
-    head: list[Any] = ["net", "arm", "seed", *range(1, last + 1)]
-    lines = [head, ["---"] * len(head)]
-    lines += [[*trial, *(curve.get(n, "") for n in range(1, last + 1))] for trial, curve in sorted(curves.items())]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+    return [
+        {"net": net, "arm": arm, "seed": str(seed)} | {str(n): curve.get(n, "") for n in range(1, last + 1)}
+        for (net, arm, seed), curve in curves.items()
+    ]

@@ -1,15 +1,21 @@
 """The console script: the library's commands, and `run`, `climb`, `up`, which import Prefect when they are called."""
 
-import json
 import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from ladder.cli import app, run_app
+from ladder.cli.app import Json
+from ladder.cli.output import print_json, print_table
 from ladder.errors import LadderError
 
+if TYPE_CHECKING:
+    from flows.command import Ended
+
+NoServer = Annotated[bool, Parameter(name="--no-server", negative="", help="Without Prefect: it is seen here only.")]
 Seeds = Annotated[str, Parameter(help="Seeds, e.g. 1-5 or 1,2,9.")]
 
 
@@ -21,6 +27,7 @@ def say(line: str) -> None:
 @app.command
 def run(
     rung: str,
+    /,
     *,
     nets: str = "",
     arms: str = "",
@@ -33,8 +40,8 @@ def run(
     fault: str = "",
     fresh: bool = False,
     wait: float = 0.0,
-    no_server: Annotated[bool, Parameter(name="--no-server", negative="")] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    no_server: NoServer = False,
+    as_json: Json = False,
 ) -> int:
     """Train a rung on this box and hold the finals against the reference.
 
@@ -50,8 +57,6 @@ def run(
         fault: A fault to inject, to see its detector go red.
         fresh: Leave an interrupted run of the same request as it is, and start anew.
         wait: Seconds to wait for a device that another run uses.
-        no_server: Without Prefect: the same run, seen here only.
-        as_json: Print how it ended as JSON.
     """
     from flows.command import Ended, run_rung
     from ladder.request import Request, parse_seeds
@@ -81,8 +86,8 @@ def climb(
     budget: float = 8.0,
     platform: str = "cpu",
     lowerer: str = "",
-    no_server: Annotated[bool, Parameter(name="--no-server", negative="")] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    no_server: NoServer = False,
+    as_json: Json = False,
 ) -> int:
     """Climb the ladder: the rungs in order, until one fails, diverges, crashes or hangs.
 
@@ -92,8 +97,6 @@ def climb(
         budget: Hours; a trial that cannot finish within them is not started.
         platform: What to run on.
         lowerer: What turns the programs into something that runs; the platform's own if not given.
-        no_server: Without Prefect: the same climb, seen here only.
-        as_json: Print how it ended as JSON.
     """
     from flows.command import climb_rungs
 
@@ -140,13 +143,16 @@ def split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def show(ended: "list[Any]", as_json: bool) -> int:
+def show(ended: "Sequence[Ended]", as_json: bool) -> int:
     """Print how the rungs ended, for people or as JSON; the exit code is the worst of theirs."""
+    from ladder.report import TERMINAL
+
     if as_json:
-        print(json.dumps([e.to_json() for e in ended] if len(ended) != 1 else ended[0].to_json(), indent=1))
-    else:
-        for e in ended:
-            print(e.line())
+        print_json([e.to_json() for e in ended])
+    for e in () if as_json else ended:
+        print_table(e.table(), TERMINAL, title=e.rung)
+        for line in e.lines():
+            print(line)
     codes = {e.outcome.exit_code for e in ended}
     return next((code for code in (1, 2, 3) if code in codes), 0)
 

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from flows import server
@@ -12,6 +12,7 @@ from flows.climbing import rungs as rungs_in_order
 from ladder.errors import LadderError
 from ladder.recipes import rung_recipes, select
 from ladder.recipes.mnist import MNIST
+from ladder.report import verdict_table
 from ladder.request import Request, check_seeds, profile_for
 from ladder.run import Outcome, drive
 
@@ -29,14 +30,18 @@ class Ended:
     def to_json(self) -> dict[str, Any]:
         """The stable keys of `--json`."""
         o = self.outcome
-        cells = [{"net": j.net, "arm": j.arm, "verdict": str(j.word), "reason": j.reason} for j in o.judgements]
         record = os.path.relpath(o.record_path)
+        cells = [asdict(judgement) for judgement in o.judgements]
         return {"rung": self.rung, "verdict": str(o.word), "exit_code": o.exit_code, "record": record, "cells": cells}
 
-    def line(self) -> str:
-        """For people."""
-        cells = "".join(f"\n  {j.net}-{j.arm}: {j.word}: {j.reason}" for j in self.outcome.judgements)
-        return f"{self.rung}: {self.outcome.word}{cells}\n  record: {os.path.relpath(self.outcome.record_path)}"
+    def table(self) -> list[dict[str, str]]:
+        """The verdict table."""
+        return verdict_table(self.outcome.judgements)
+
+    def lines(self) -> list[str]:
+        """What stands under the table."""
+        why = [f"{j.net} {j.arm}: {'. '.join((j.reason, *j.notes))}." for j in self.outcome.judgements]
+        return [*why, f"{self.rung}: {self.outcome.word}; record: {os.path.relpath(self.outcome.record_path)}"]
 
 
 def run_rung(request: Request, no_server: bool, say: Say) -> Outcome:

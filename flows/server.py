@@ -91,6 +91,7 @@ def environment(server: Server) -> dict[str, str]:
     if server.configured:
         return {**polite, "PREFECT_API_URL": server.api}
     own = {"PREFECT_HOME": str(home()), "PREFECT_PROFILES_PATH": str(home() / "profiles.toml")}
+    own["PREFECT_WORKER_QUERY_SECONDS"] = "3"  # a run from the UI starts that much sooner than with 10
     own["PREFECT_PROFILE"] = "ephemeral"  # built in; the user's choice is not among ours
     if server.api:
         return {**polite, **own, "PREFECT_API_URL": server.api}

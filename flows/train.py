@@ -127,8 +127,9 @@ def _finish(desk: Desk, request: Request) -> Outcome:
     link, name = desk.link, _name(desk.run, request)
     link.find_again()
     desk.progress.show()
-    show_verdicts(link, name, outcome.judgements, summary(outcome))
-    show_curves(link, name, records.read(outcome.record_path).epochs)
+    record = records.read(outcome.record_path)
+    show_verdicts(link, name, outcome, record, summary(outcome))
+    show_curves(link, name, record)
     link.describe(f"verdict:{outcome.word}")
     link.say(summary(outcome))
     return outcome
