@@ -186,7 +186,8 @@ def reference(repository: str, name: str, rows: Sequence[Row]) -> Reference:
     }
     arms: dict[tuple[str, ...], list[tuple[Row, str]]] = {}
     for row, path in zip(rows, paths, strict=True):
-        arms.setdefault((row["rung"], row["net"], row["arm"]), []).append((row, path))
+        own = path if path != source else ""
+        arms.setdefault((row["rung"], row["net"], row["arm"]), []).append((row, own))
     date = re.findall(r"\d{4}-\d\d-\d\d", source)[0]
     return Reference(
         name,
@@ -200,8 +201,8 @@ def reference(repository: str, name: str, rows: Sequence[Row]) -> Reference:
 
 
 def part(name: str, rows: Sequence[tuple[Row, str]]) -> Part:
-    first, several = rows[0][0], len({path for _, path in rows}) > 1
-    finals = [final(row, path if several else "") for row, path in rows]
+    first = rows[0][0]
+    finals = [final(row, path) for row, path in rows]
     return Part(
         rung=first["rung"],
         net=first["net"],

@@ -2,6 +2,8 @@
 
 import io
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,9 @@ def test_the_password_of_a_url_is_never_shown() -> None:
     pytest.importorskip("asyncpg")
     database = Database("postgresql+asyncpg://me:secret@nowhere/ladder")
     assert "secret" not in database.name
+
+
+def test_processes_that_open_a_new_database_at_once_all_succeed() -> None:
+    code = "from ladder import store\nwith store.open() as s: print(s.database.version())"
+    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [p.communicate(timeout=60)[0] for p in started] == [f"{models.HEAD}\n"] * 3
