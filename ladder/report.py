@@ -105,19 +105,21 @@ def report_markdown(record: Record, references: Sequence[Reference] = ()) -> str
         lines.append(f"- {recipe['net']}-{recipe['arm']}: recipe `{recipe['hash']}`, program `{program}`")
     for half, what in (("core", "this repository"), ("platform", "what the box supplied")):
         lines += ["", f"### {half}: {what}", ""]
-        lines += [f"- {key}: {value}" for key, value in (m.get(half) or {}).items() if value not in ({}, [], None)]
+        facts: Mapping[str, Any] = m.get(half) or {}
+        lines += [f"- {key}: {_words(value)}" for key, value in facts.items() if value not in ({}, [], None)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _differences(record: Record, references: Sequence[Reference]) -> list[str]:
     """Where a published reference's recipe is known to differ from ours."""
-    lines: list[str] = []
+    arms: dict[tuple[str, str], list[str]] = {}
     for match in matches(record, references).values():
-        if match.part.differences:
-            where = f"{match.reference.facts.get('repository')} {match.reference.facts.get('source')}"
-            lines += [f"{match.reference.name} ({where}), {match.part.net}-{match.part.arm}:", ""]
-            lines += [*(f"- {difference}" for difference in match.part.differences), ""]
-    return ["## Where the references differ from our recipes", "", *lines] if lines else []
+        facts = match.reference.facts
+        where = f"{match.reference.name} ({facts.get('repository')} {facts.get('source')})"
+        for difference in match.part.differences:
+            arms.setdefault((where, difference), []).append(f"{match.part.net}-{match.part.arm}")
+    lines = [f"- {where}, {', '.join(of)}: {difference}" for (where, difference), of in arms.items()]
+    return ["## Where the references differ from our recipes", "", *lines, ""] if lines else []
 
 
 def command(manifest: Mapping[str, Any]) -> str:
@@ -170,7 +172,7 @@ def _panel(panel: Any, record: Record, net: str, arm: str, match: Match | None) 
     if match and (curves := [f.epoch_correct for f in match.part.finals if f.epoch_correct and not f.diverged]):
         epochs = range(1, 1 + min(len(curve) for curve in curves))
         at = [[100 * curve[e - 1] / match.part.total for curve in curves] for e in epochs]
-        label = f"{match.reference.name} min-max, {len(curves)} curves"
+        label = f"{match.reference.name} min-max, {len(curves)} of {len(match.part.finals)} seeds"
         low, high = [min(scores) for scores in at], [max(scores) for scores in at]
         panel.fill_between(epochs, low, high, color="tab:orange", alpha=0.35, linewidth=1.2, label=label)
     trials: dict[int, dict[int, float]] = {}
@@ -190,7 +192,13 @@ def _panel(panel: Any, record: Record, net: str, arm: str, match: Match | None) 
     panel.xaxis.get_major_locator().set_params(integer=True)
     panel.tick_params(labelsize=8)
     panel.grid(alpha=0.25)
-    panel.legend(fontsize=7, loc="lower right")
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(fontsize=7, loc="best")
+
+
+def _words(value: Any) -> str:
+    """A manifest's value on one line."""
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
 
 
 def _score(final: FinalRow) -> str:

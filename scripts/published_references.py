@@ -105,7 +105,8 @@ DRAWS = (
     " same distribution, not the same numbers"
 )
 EVERYWHERE = (
-    "matmul and convolution precision: TF32 was permitted on their CUDA card; ours is float32 unless the record says",
+    "matmul and convolution precision: TF32 was permitted on their CUDA card; ours is float32 unless the record says"
+    " otherwise",
     "convolution algorithms: chosen per process on their CUDA card, so a seed does not reproduce bit by bit there",
     "layout: NCHW there; ours is the net's own, its parameters drawn in OIHW and (in, out) and transposed",
     "evaluation: every image in both; the padding of the last batch differs",
