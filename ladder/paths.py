@@ -25,7 +25,7 @@ def references() -> Path:
 
 
 def cache() -> Path:
-    """What can be made again (datasets, programs, compiled code, checkpoints, locks): LADDER_CACHE, else ~/.cache/ladder."""
+    """What can be made again (datasets, programs, compiled code, checkpoints): LADDER_CACHE, else ~/.cache/ladder."""
     return Path(os.environ.get("LADDER_CACHE") or Path.home() / ".cache/ladder").expanduser().absolute()
 
 

@@ -191,13 +191,16 @@ def find(name: str, root: Path) -> Path:
     found = {path: json.loads((path / MANIFEST).read_text()) for path in find_all(root)}
     if name == "last" and found:
         return max(found, key=lambda path: found[path]["started"])
-    for same in (lambda m: name in (m["name"], m["uuid"]), lambda m: m["name"].startswith(name) or m["uuid"].startswith(name)):
-        matches = [path for path, manifest in found.items() if same(manifest)]
+    names = {path: (manifest["name"], manifest["uuid"]) for path, manifest in found.items()}
+    for matches in (
+        [path for path, both in names.items() if name in both],
+        [path for path, both in names.items() if any(n.startswith(name) for n in both)],
+    ):
         if len(matches) == 1:
             return matches[0]
         if matches:
-            names = ", ".join(sorted(found[path]["name"] for path in matches))
-            raise LadderError(f"'{name}' could be any of {len(matches)} runs: {names}", "give more of the name, or the UUID")
+            which = ", ".join(sorted(found[path]["name"] for path in matches))
+            raise LadderError(f"'{name}' could be any of {len(matches)} runs: {which}", "give more of it, or the UUID")
     near = difflib.get_close_matches(name, [m["name"] for m in found.values()], 3, 0.4)
     raise LadderError(f"there is no run '{name}'" + (f"; near: {', '.join(near)}" if near else ""), "ladder runs")
 
@@ -209,8 +212,8 @@ def keep(record: Record, root: Path) -> Path:
     """
     if record.state != "complete":
         raise LadderError(f"run {record.manifest['name']} is {record.state}; only a complete run can be kept")
-    if record.manifest.get("fault"):
-        raise LadderError(f"run {record.manifest['name']} had the fault '{record.manifest['fault']}' injected; it is no evidence")
+    if fault := record.manifest.get("fault"):
+        raise LadderError(f"run {record.manifest['name']} had the fault '{fault}' injected; it is no evidence")
     target = root / "kept" / record.manifest["name"]
     if record.path == target:
         return target

@@ -27,7 +27,10 @@ class Xla:
         try:
             devices = jax.devices(jax_platform)
         except (RuntimeError, AssertionError) as error:
-            raise LadderError(f"jax platform '{jax_platform}' did not start: {error}", "ladder doctor") from error
+            raise LadderError(
+                f"jax platform '{jax_platform}' did not start: {error}",
+                "check its driver and plugin (pip list), or train on --platform cpu",
+            ) from error
         if not 0 <= device < len(devices):
             raise LadderError(f"jax platform '{jax_platform}' has {len(devices)} devices; there is no device {device}")
         self.device, self._asked = devices[device], jax_platform

@@ -17,7 +17,7 @@ from ladder.train import artifact, checkpoint, loop
 
 
 class Trials:
-    """The worker's device with what stays on it: compiled programs and the dataset, so that K seeds cost one of each."""
+    """The worker's device and what stays on it: compiled programs and the dataset, so that K seeds cost one of each."""
 
     def __init__(self, lowerer: str, jax_platform: str, device: int, fault: str | None, emit: loop.Emit) -> None:
         self._emit = emit

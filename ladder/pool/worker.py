@@ -1,6 +1,6 @@
 """The worker process: one device, one lowerer, trials one after another. Started by ladder.pool.pool, never by hand.
 
-    python -m ladder.pool.worker --commands FD --events FD --parent PID --lowerer xla --jax-platform cpu --device 0
+    python -m ladder.pool.worker --commands FD --events FD --slot FD --parent PID --lowerer xla --jax-platform cpu ...
 
 Commands are JSON lines; the end of the commands pipe, or the parent's death, ends the worker at once.
 """
@@ -48,22 +48,26 @@ def die_with_parent(parent: int) -> None:
 
 def read_commands(fd: int, commands: "queue.Queue[dict[str, Any]]") -> None:
     """Queue the commands; leave the process, whatever it is doing, when the pipe ends."""
-    with os.fdopen(fd, "rb") as pipe:
-        for line in pipe:
-            commands.put(json.loads(line))
-    os._exit(0)
+    try:
+        with os.fdopen(fd, "rb") as pipe:
+            for line in pipe:
+                commands.put(json.loads(line))
+    finally:
+        os._exit(0)
 
 
 def main() -> None:
     """Run trials until the commands pipe ends."""
     p = argparse.ArgumentParser()
-    for name in ("commands", "events", "parent", "device"):
+    for name in ("commands", "events", "slot", "parent", "device"):
         p.add_argument(f"--{name}", type=int, required=True)
     for name in ("lowerer", "jax-platform"):
         p.add_argument(f"--{name}", required=True)
     p.add_argument("--fault")
     args = p.parse_args()
     die_with_parent(args.parent)
+    for fd in (args.commands, args.events, args.slot):
+        os.set_inheritable(fd, False)  # nothing that this process starts may keep the slot or the pipes
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the whole group; the parent decides
     commands: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=read_commands, args=(args.commands, commands), daemon=True).start()

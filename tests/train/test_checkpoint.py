@@ -57,7 +57,7 @@ def test_a_checkpoint_of_another_trial_is_not_resumed_and_what_differs_is_named(
 
 
 def test_any_flipped_byte_is_found_or_harmless(path: Path) -> None:
-    """Every third byte of the file, flipped in turn: the state is the one saved, or the trial starts anew with a reason."""
+    """Every third byte of the file, flipped in turn: the state is as saved, or the trial starts anew with a reason."""
     whole = path.read_bytes()
     found = 0
     for at in range(0, len(whole), 3):
