@@ -18,7 +18,9 @@ HELP = """Does this accelerator box train right? A ladder of training runs, held
 Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, no reference or not run.
 """
 
-app = App(name="ladder", help=HELP, help_format="plaintext", result_action="return_value")
+app = App(
+    name="ladder", help=HELP, help_format="plaintext", suppress_keyboard_interrupt=False, result_action="return_value"
+)
 reference_app = App(
     name="reference", help="References: the named, immutable sets of finals that runs are held against."
 )

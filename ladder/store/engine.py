@@ -18,6 +18,10 @@ BUSY_S = 10.0
 WRITES = "ladder_writes"  # execution option: this transaction will write
 
 
+class StoreError(LadderError):
+    """The database itself refuses: no record is to blame, and the next one would be refused too."""
+
+
 class Database:
     """An engine whose transactions are either reads or writes, and whose failures are LadderErrors."""
 
@@ -87,7 +91,7 @@ class Database:
         except DBAPIError as error:
             raise self._explain(str(error.orig)) from error
 
-    def _explain(self, message: str) -> LadderError:
+    def _explain(self, message: str) -> StoreError:
         """What went wrong, how long it was waited for, and the next command."""
         for sign, what, hint in (
             ("locked", f"is locked by another process; waited {self.busy_s:g} s", f"fuser {self.name}"),
@@ -98,8 +102,8 @@ class Database:
             ("disk is full", "cannot grow: the disk is full", "df -h"),
         ):
             if sign in message:
-                return LadderError(f"the database {self.name} {what} ({message})", hint)
-        return LadderError(f"the database {self.name} refused: {message.splitlines()[0]}")
+                return StoreError(f"the database {self.name} {what} ({message})", hint)
+        return StoreError(f"the database {self.name} refused: {message.splitlines()[0]}")
 
 
 def alembic_config() -> Any:

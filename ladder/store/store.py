@@ -14,7 +14,7 @@ from ladder.errors import LadderError
 from ladder.records import EpochRow, FinalRow, Record
 from ladder.reference_text import Part, Reference
 from ladder.store import models
-from ladder.store.engine import BUSY_S, Database
+from ladder.store.engine import BUSY_S, Database, StoreError
 
 RUN_FIELDS = ("uuid", "name", "rung", "box", "lowerer", "fault", "started", "finished", "word")
 EPOCH_FIELDS = ("epoch", "train_loss", "correct", "total", "top5", "lr", "seconds", "attempt")
@@ -67,7 +67,8 @@ class Store(AbstractContextManager["Store"]):
         """Index what is new under `root` and among the references; returns what could not be indexed.
 
         A complete record and an unchanged reference cost a look at their name or bytes only. What is new is written in
-        a transaction each, so that a run that wants to record its trial never waits for long.
+        a transaction each, so that a run that wants to record its trial never waits for long. Raises LadderError when
+        the database itself refuses.
         """
         root = root or paths.runs()
         with self.database.read() as connection:
@@ -83,6 +84,8 @@ class Store(AbstractContextManager["Store"]):
                 record = records.read(path)
                 if (record.state, len(record.finals)) != trials.get(path.name):
                     self.import_record(path)
+            except StoreError:
+                raise
             except LadderError as error:
                 errors.append(error)
         return errors + self.refresh_references(references.files())
@@ -97,6 +100,8 @@ class Store(AbstractContextManager["Store"]):
             try:
                 if indexed.get(file.stem) != (sha := references.text_sha(file)):
                     self.import_reference(references.load(file), sha)
+            except StoreError:
+                raise
             except (LadderError, OSError) as error:
                 errors.append(error if isinstance(error, LadderError) else LadderError(f"{file}: {error.strerror}"))
         return errors
@@ -111,6 +116,8 @@ class Store(AbstractContextManager["Store"]):
         for path in found:
             try:
                 self.import_record(path)
+            except StoreError:
+                raise
             except LadderError as error:
                 errors.append(error)
         broken = len(errors)
