@@ -15,6 +15,7 @@ import fcntl
 import itertools
 import json
 import os
+import shutil
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -156,6 +157,11 @@ class Writer:
                 self.manifest["name"] = _free_name(self.root, self.manifest)
         self.close()
         return target
+
+    def discard(self) -> None:
+        """Remove a run that never began."""
+        shutil.rmtree(self.path)
+        self.close()
 
     def close(self) -> None:
         """Let go of the owner lock; an uncompleted run is interrupted from here on."""

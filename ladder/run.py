@@ -105,9 +105,15 @@ class Run:
         self._references = references.load_all()
         self.matches = self._find_references()
         self._done: dict[str, FinalRow] = {}
-        self._writer = self._resume() or records.Writer.create(paths.runs(), self._manifest())
+        resumed = self._resume()
+        self._writer = resumed or records.Writer.create(paths.runs(), self._manifest())
         self.uuid, self.name = self._writer.manifest["uuid"], self._writer.manifest["name"]
-        self._store.begin_run(self._writer.manifest)
+        try:
+            self._store.begin_run(self._writer.manifest)
+        except LadderError:
+            if not resumed:
+                self._writer.discard()
+            raise
         say(f"run {self.name} ({self.uuid[:8]}): {len(self.trials)} trials, {len(self._done)} already done")
 
     def _start_pool(self) -> Pool:
