@@ -34,10 +34,10 @@ class Final:
     top5: int | None = None
     diverged: bool = False
     train_loss: float | None = None
-    epoch_correct: tuple[int, ...] = ()
-    epoch_loss: tuple[float, ...] = ()
     note: str = ""
     source: str = ""
+    epoch_correct: tuple[int, ...] = ()
+    epoch_loss: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """Questions to the store. Answers are plain dicts of JSON values, in a fixed order: the same store, the same bytes."""
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, bindparam, func, select
 
 from ladder.errors import LadderError
 from ladder.reference_text import Final, Part, Reference
@@ -16,6 +17,22 @@ from ladder.store.store import EPOCH_FIELDS, RUN_FIELDS
 
 RUN_COLUMNS = (*RUN_FIELDS, "platform", "state", "folder")
 REFERENCE_COLUMNS = ("name", "kind", "date", "platform", "lowerer")
+HEAD = select(ReferenceRow.__table__).where(ReferenceRow.name == bindparam("name"))
+RECIPES = (
+    select(ReferenceRecipe.__table__)
+    .where(ReferenceRecipe.reference == bindparam("name"))
+    .order_by(ReferenceRecipe.position)
+)
+FINALS = (  # the recipe that a final belongs to, then Final's fields in their order
+    select(
+        *(ReferenceFinal.recipe, ReferenceFinal.seed, ReferenceFinal.correct, ReferenceFinal.top5),
+        *(ReferenceFinal.diverged, ReferenceFinal.train_loss, ReferenceFinal.note, ReferenceFinal.source),
+        *(ReferenceFinal.epoch_correct, ReferenceFinal.epoch_loss),
+    )
+    .join(ReferenceRecipe)
+    .where(ReferenceRecipe.reference == bindparam("name"))
+    .order_by(ReferenceFinal.recipe, ReferenceFinal.seed)
+)
 
 
 def runs(
@@ -145,22 +162,18 @@ def references(database: Database) -> list[dict[str, Any]]:
 def reference(database: Database, name: str) -> Reference:
     """One reference whole, with its curves. Raises LadderError, with the nearest names, when there is none."""
     with database.read() as connection:
-        head = connection.execute(select(ReferenceRow.__table__).where(ReferenceRow.name == name)).one_or_none()
+        head = connection.execute(HEAD, {"name": name}).one_or_none()
         if head is None:
             near = difflib.get_close_matches(name, list(connection.scalars(select(ReferenceRow.name))), 3, 0.4)
             known = f"; near: {', '.join(near)}" if near else ""
             raise LadderError(f"there is no reference '{name}'{known}", "ladder reference list")
-        recipes = connection.execute(
-            select(ReferenceRecipe.__table__)
-            .where(ReferenceRecipe.reference == name)
-            .order_by(ReferenceRecipe.position)
-        ).all()
-        finals = connection.execute(
-            select(ReferenceFinal.__table__)
-            .where(ReferenceFinal.recipe.in_([r.id for r in recipes]))
-            .order_by(ReferenceFinal.recipe, ReferenceFinal.seed)
-        ).all()
-    parts = tuple(_part(r, [f for f in finals if f.recipe == r.id]) for r in recipes)
+        recipes = connection.execute(RECIPES, {"name": name}).all()
+        rows = connection.execute(FINALS, {"name": name}).all()
+    finals: dict[int, list[Final]] = {recipe.id: [] for recipe in recipes}
+    for recipe, seed, correct, top5, diverged, loss, note, source, curve, losses in rows:
+        known = tuple(math.nan if x is None else x for x in losses)
+        finals[recipe].append(Final(seed, correct, top5, diverged, loss, note, source, tuple(curve), known))
+    parts = tuple(_part(r, finals[r.id]) for r in recipes)
     fields = {key: getattr(head, key) for key in (*REFERENCE_COLUMNS, "facts", "content")}
     return Reference(**fields, parts=parts)
 
@@ -178,22 +191,14 @@ def with_hash(database: Database, recipe_hash: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["finals"], row["reference"]))
 
 
-def _part(row: Any, finals: Sequence[Any]) -> Part:
-    keys = ("seed", "correct", "top5", "diverged", "train_loss", "note", "source")
+def _part(row: Any, finals: Sequence[Final]) -> Part:
     return Part(
         rung=row.rung,
         net=row.net,
         arm=row.arm,
         total=row.total,
         fields=row.recipe,
-        finals=tuple(
-            Final(
-                **{key: getattr(final, key) for key in keys},
-                epoch_correct=tuple(final.epoch_correct),
-                epoch_loss=tuple(float("nan") if loss is None else loss for loss in final.epoch_loss),
-            )
-            for final in finals
-        ),
+        finals=tuple(finals),
         hash=row.recipe_hash,
         ours=row.ours,
         differences=tuple(row.differences),
