@@ -20,6 +20,7 @@ from flows.link import OWNER
 from ladder import paths
 
 UNCLAIMED = timedelta(minutes=10)  # from Pending to the flow's first line; a slow box takes half a minute
+CANCELLING = timedelta(minutes=1)  # the worker that killed the process tells the server within 10 s
 UNFINISHED = [StateType.RUNNING, StateType.CANCELLING, StateType.PENDING]
 
 
@@ -40,10 +41,11 @@ def reap() -> list[str]:
 
 def death(run: FlowRun, now: datetime) -> str:
     """Why an unfinished flow run cannot be alive, or ""."""
-    owner = run.labels.get(OWNER)
-    if owner:
-        return "" if is_alive(str(owner)) else f"its process {str(owner).split()[0]} is gone"
     since = run.state.timestamp if run.state else now
+    if run.state and run.state.is_cancelling() and now - since < CANCELLING:
+        return ""
+    if owner := run.labels.get(OWNER):
+        return "" if is_alive(str(owner)) else f"its process {str(owner).split()[0]} is gone"
     return f"no process took it within {UNCLAIMED}" if now - since > UNCLAIMED else ""
 
 

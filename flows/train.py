@@ -15,6 +15,7 @@ from flows.live import DESKS, ENDED, Desk
 from flows.live import Cancelled as CancelledFromUI
 from ladder import paths, records
 from ladder.errors import LadderError
+from ladder.pool.pool import Cancelled as PoolCancelled
 from ladder.run import Outcome, Request, Run, Trial
 from ladder.verdict import Word
 
@@ -55,7 +56,10 @@ def train(request: Request) -> State[Any]:
 )  # resuming is the library's business
 def run_trial(run: str, trial: str, recipe: str, seed: int) -> State[Any]:
     """One recipe at one seed. Its state is named after the score, or after what went wrong."""
-    final = DESKS[run].execute(trial, quietly())
+    try:
+        final = DESKS[run].execute(trial, quietly())
+    except PoolCancelled:
+        return Cancelled(message="its last checkpoint is kept")
     if final.correct is None or final.status != "done":
         return Failed(name=final.status, message=final.note or final.status)
     return Completed(name=f"{final.correct}/{final.total}", message=final.note or None)

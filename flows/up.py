@@ -22,8 +22,8 @@ LOCAL = ("127.0.0.1", "localhost")
 Say = Callable[[str], None]
 
 
-class Stop(Exception):
-    """SIGTERM or ctrl-C."""
+class Stop(BaseException):
+    """SIGTERM or ctrl-C. Like KeyboardInterrupt, it passes every `except Exception`."""
 
 
 def up(platform: str, nightly: Nightly | None, keep_nightly: bool, host: str, port: int, say: Say) -> int:

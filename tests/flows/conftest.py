@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 LADDER = [sys.executable, "-P", "-c", "import sys; from flows.cli import main; main()"]
@@ -48,6 +47,7 @@ class Box:
     data_dir: Path
     port: int
     env: dict[str, str] = field(default_factory=dict[str, str])
+    started: "list[subprocess.Popen[str]]" = field(default_factory=list["subprocess.Popen[str]"])
 
     @property
     def url(self) -> str:
@@ -59,9 +59,20 @@ class Box:
 
     def ladder(self, *arguments: str, **env: str) -> "subprocess.Popen[str]":
         """A `ladder` command, started. Its output, both streams, is in `.stdout`."""
-        return subprocess.Popen(
+        made = subprocess.Popen(
             [*LADDER, *arguments], env={**self.env, **env}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
+        self.started.append(made)
+        return made
+
+    def stop_started(self) -> None:
+        """End the commands that a test left running; what they said is in its captured output."""
+        while self.started:
+            process = self.started.pop()
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired, ValueError):  # ValueError: the test has read it
+                print(process.communicate(timeout=15)[0])
+            process.kill()
 
     def run_mnist(self, *arguments: str, **env: str) -> "subprocess.Popen[str]":
         """`ladder run mnist` on the tiny dataset."""
@@ -143,29 +154,12 @@ class Box:
             dict(zip(head, line, strict=True)) for line in lines
         ]
 
-    def epochs(self) -> int:
-        """How many epochs all unfinished records have."""
-        files = (self.runs / ".partial").glob("*/epochs.jsonl")
-        return sum(len(file.read_text().splitlines()) for file in files)
-
-    def forget_unfinished(self) -> None:
-        """Leave no interrupted run behind for the next test to resume."""
-        for folder in (self.runs / ".partial").glob("*"):
-            for file in folder.iterdir():
-                file.unlink()
-            folder.rmdir()
-
-
-def descendants(pid: int, words: str) -> list[psutil.Process]:
-    """The processes below `pid` whose command line contains these words."""
-    found: list[psutil.Process] = []
-    for process in psutil.Process(pid).children(recursive=True):
-        try:
-            if words in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    def epochs(self, seed: int) -> int:
+        """How many epochs of this seed the unfinished records have. A seed of its own keeps a test's run apart."""
+        lines = [
+            line for file in (self.runs / ".partial").glob("*/epochs.jsonl") for line in file.read_text().splitlines()
+        ]
+        return sum(json.loads(line)["seed"] == seed for line in lines)
 
 
 class Wire:
@@ -261,6 +255,6 @@ def wire(box: Box) -> Iterator[Wire]:
 
 @pytest.fixture
 def box(up: tuple[Box, "subprocess.Popen[Any]"]) -> Iterator[Box]:
-    """The box that is up, without unfinished runs."""
+    """The box that is up; commands that a test leaves running are ended."""
     yield up[0]
-    up[0].forget_unfinished()
+    up[0].stop_started()

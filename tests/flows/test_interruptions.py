@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.server
 Up = tuple["Box", "subprocess.Popen[Any]"]
-LONG = ("--nets", "cnn", "--seeds", "1", "--epochs", "400")  # a minute or more: nobody waits for its end
+LONG = 400  # epochs: a minute or more; nobody waits for its end
 WORKER = "ladder.pool.worker"
 
 
@@ -40,8 +41,8 @@ def command_line(process: psutil.Process) -> str:
 
 
 def test_cancelling_in_the_ui_frees_the_device_within_10_seconds(box: "Box", up: Up) -> None:
-    run = box.start_mnist(nets=["cnn"], seeds=1, epochs=400)
-    until(lambda: box.epochs() >= 2, 90, "two epochs")
+    run = box.start_mnist(nets=["cnn"], exact_seeds=[11], epochs=LONG)
+    until(lambda: box.epochs(11) >= 2, 90, "two epochs")
     workers = below(up[1].pid, WORKER)
     assert workers
     assert not box.slot_is_free()
@@ -51,12 +52,12 @@ def test_cancelling_in_the_ui_frees_the_device_within_10_seconds(box: "Box", up:
     print(f"device free {time.monotonic() - start:.1f} s after the cancel")
     assert not any(worker.is_running() for worker in workers)
     assert box.finished(run)["state_type"] == "CANCELLED"
-    assert box.epochs() >= 2
+    assert box.epochs(11) >= 2
 
 
 def test_cancelling_a_command_lines_run_in_the_ui_ends_the_command(box: "Box") -> None:
-    command = box.run_mnist(*LONG)
-    until(lambda: box.epochs() >= 2, 60, "two epochs")
+    command = box.run_mnist("--nets", "cnn", "--seeds", "12", "--epochs", str(LONG))
+    until(lambda: box.epochs(12) >= 2, 60, "two epochs")
     run = box.newest("RUNNING")
     box.cancel(run["id"])
     output = command.communicate(timeout=15)[0]
@@ -67,8 +68,8 @@ def test_cancelling_a_command_lines_run_in_the_ui_ends_the_command(box: "Box") -
 
 
 def test_a_killed_device_worker_costs_an_attempt_and_nothing_else(box: "Box") -> None:
-    command = box.run_mnist("--nets", "cnn", "--seeds", "1", "--epochs", "12")
-    until(lambda: box.epochs() >= 3, 60, "three epochs")
+    command = box.run_mnist("--nets", "cnn", "--seeds", "13", "--epochs", "12")
+    until(lambda: box.epochs(13) >= 3, 60, "three epochs")
     below(command.pid, WORKER)[0].send_signal(signal.SIGKILL)
     output = command.communicate(timeout=60)[0]
     run = box.newest()
@@ -79,9 +80,9 @@ def test_a_killed_device_worker_costs_an_attempt_and_nothing_else(box: "Box") ->
 
 
 def test_a_killed_run_is_gone_on_with_and_its_flow_run_reaped(box: "Box") -> None:
-    again = ("--nets", "linear,cnn", "--seeds", "1", "--epochs", "12")
+    again = ("--nets", "linear,cnn", "--seeds", "14", "--epochs", "12")
     command = box.run_mnist(*again)
-    until(lambda: box.epochs() >= 12 + 3, 60, "linear, and three epochs of cnn")
+    until(lambda: box.epochs(14) >= 12 + 3, 60, "linear, and three epochs of cnn")
     run = box.newest("RUNNING")
     command.kill()
     command.communicate()
@@ -96,8 +97,8 @@ def test_a_killed_run_is_gone_on_with_and_its_flow_run_reaped(box: "Box") -> Non
 
 
 def test_a_run_whose_worker_and_process_both_died_does_not_stay_running(box: "Box", up: Up) -> None:
-    run = box.start_mnist(nets=["cnn"], seeds=1, epochs=400)
-    until(lambda: box.epochs() >= 1, 90, "an epoch")
+    run = box.start_mnist(nets=["cnn"], exact_seeds=[15], epochs=LONG)
+    until(lambda: box.epochs(15) >= 1, 90, "an epoch")
     (worker,) = below(up[1].pid, "prefect worker start")
     (flow,) = below(up[1].pid, "prefect.engine")
     worker.suspend()  # it must not see what happens to the flow
@@ -112,8 +113,8 @@ def test_a_run_whose_worker_and_process_both_died_does_not_stay_running(box: "Bo
 
 
 def test_a_run_whose_worker_died_ends_and_frees_the_device(box: "Box", up: Up) -> None:
-    run = box.start_mnist(nets=["cnn"], seeds=1, epochs=400)
-    until(lambda: box.epochs() >= 1, 90, "an epoch")
+    run = box.start_mnist(nets=["cnn"], exact_seeds=[16], epochs=LONG)
+    until(lambda: box.epochs(16) >= 1, 90, "an epoch")
     below(up[1].pid, "prefect worker start")[0].kill()
     until(box.slot_is_free, 15, "the device is free")
     assert box.finished(run)["state_type"] in ("FAILED", "CRASHED")
@@ -121,9 +122,9 @@ def test_a_run_whose_worker_died_ends_and_frees_the_device(box: "Box", up: Up) -
 
 def test_a_server_that_dies_mid_run_costs_the_page_and_not_the_record(box: "Box", wire: "Wire") -> None:
     command = box.run_mnist(
-        "--nets", "cnn,linear", "--seeds", "1", "--epochs", "12", PREFECT_API_URL=f"http://127.0.0.1:{wire.port}/api"
+        "--nets", "cnn,linear", "--seeds", "17", "--epochs", "12", PREFECT_API_URL=f"http://127.0.0.1:{wire.port}/api"
     )
-    until(lambda: box.epochs() >= 12 + 1, 60, "linear, and an epoch of cnn")
+    until(lambda: box.epochs(17) >= 12 + 1, 60, "linear, and an epoch of cnn")
     wire.cut()
     start = time.monotonic()
     output = command.communicate(timeout=120)[0]
@@ -146,7 +147,7 @@ def test_a_nightly_that_overlaps_is_cancelled_not_queued(box: "Box") -> None:
     assert all(run["state_type"] != "RUNNING" for run in box.flow_runs("RUNNING"))
 
 
-def test_whoever_kills_up_kills_its_worker_and_its_run(box: "Box", tmp_path_factory: Any) -> None:
+def test_whoever_kills_up_kills_its_worker_and_its_run(box: "Box", tmp_path: Path) -> None:
     env = {
         "PREFECT_API_URL": f"{box.url}/api",
         "LADDER_BOX": "other",
