@@ -11,8 +11,9 @@ from uuid import UUID
 from prefect import get_run_logger
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.exceptions import FailedRun
+from prefect.logging.handlers import APILogHandler
 from prefect.runtime import flow_run
-from prefect.settings import get_current_settings
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
 from prefect.types import KeyValueLabelsField
 
 from flows import server
@@ -21,17 +22,34 @@ from ladder import paths
 
 OWNER = "ladder.owner"  # label: the process that makes the run, for the reaper
 ASK_S = 3.0
+RETURN_S = 60.0
 _nested: list[UUID] = []  # this process's flow runs, outermost first: whoever cancels `climb` cancels its rung
 
 
+_given_up = contextlib.ExitStack()  # settings of a process that has lost its server
+
+
 class _Told(logging.Filter):
-    """Prefect's engine logs a traceback of itself when a flow returns Failed; our verdict is not an accident."""
+    """What Prefect's engine logs tracebacks about though it is told already: a verdict, and a lost server."""
+
+    lost = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], FailedRun))
+        error = record.exc_info[1] if record.exc_info else None
+        record.exc_info = (
+            record.exc_info if error else None
+        )  # a task that returns Failed is logged with "NoneType: None"
+        return error is None or not (self.lost or isinstance(error, FailedRun))
 
 
-logging.getLogger("prefect.flow_runs").addFilter(_Told())
+_told = _Told()
+logging.getLogger("prefect.flow_runs").addFilter(_told)
+logging.getLogger("prefect.task_runs").addFilter(_told)
+
+
+def is_lost() -> bool:
+    """Whether a flow of this process lost its server."""
+    return _told.lost
 
 
 def quietly() -> Callable[[str], None]:
@@ -55,6 +73,8 @@ class Link:
         self._tags = [str(tag) for tag in flow_run.get_tags() or []]
         self._asked = time.monotonic()
         _nested.append(self.flow_run)
+        for name in ("prefect.events.clients", "prefect._internal.concurrency"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # they cry for every event that a dead server misses
         self._worker = os.getppid() if "PREFECT__FLOW_RUN_ID" in os.environ else None  # Prefect's worker started us
 
     def __enter__(self) -> Self:
@@ -62,6 +82,8 @@ class Link:
 
     def __exit__(self, *_: object) -> None:
         _nested.remove(self.flow_run)
+        if not self.online:  # the engine tells the final state once, not for 14 s and then again
+            _given_up.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
 
     def say(self, line: str) -> None:
         """A line in the run's log. From any thread; never raises, so that a broken terminal stops no device worker."""
@@ -90,17 +112,23 @@ class Link:
         """Go on without Prefect, saying so once."""
         if not self.online:
             return
-        self.online = False
-        for name in ("prefect.events.clients", "prefect._internal.concurrency", "prefect.events.worker"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # each lost event would print a traceback
+        self.online, _told.lost = False, True
+        for logger in map(logging.getLogger, ("prefect", "prefect.flow_runs", "prefect.task_runs")):
+            for handler in [h for h in logger.handlers if isinstance(h, APILogHandler)]:
+                logger.removeHandler(handler)
         self.say(
             f"Prefect is lost ({error!r}): the run goes on without it; its record will be complete, its page will not"
         )
 
     def find_again(self) -> None:
-        """Use a server that came back, for what is told at the end."""
+        """Use a server that came back for what is told at the end. A worker's run waits: `ladder up` restarts it."""
         api = get_current_settings().api.url
-        self.online = self.online or bool(api and server.answers(api))
+        if self.online or not api:
+            return
+        deadline = time.monotonic() + (RETURN_S if self._worker is not None else 0)
+        while not (back := server.answers(api)) and time.monotonic() < deadline:
+            time.sleep(1)
+        self.online = back
 
     def claim(self) -> None:
         """Write down that this process makes the flow run (see flows.reap)."""
@@ -122,6 +150,9 @@ class Link:
             return False
         self._asked = time.monotonic()
         cancelled: list[bool] = []
+        api = get_current_settings().api.url
+        if api and not any(server.answers(api) for _ in range(2)):  # sooner said than by Prefect's retries
+            self.lose(ConnectionError(f"{api} does not answer"))
 
         def ask(client: SyncPrefectClient) -> None:
             states = [client.read_flow_run(run).state for run in _nested]

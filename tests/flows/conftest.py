@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="ladder-prefect-")  # tests that import Prefect: not the user's own
 LADDER = [sys.executable, "-P", "-c", "import sys; from flows.cli import main; main()"]
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
@@ -243,6 +245,13 @@ def up(
         yield box, process
     finally:
         stop(process)
+
+
+@pytest.fixture(scope="session")
+def finished(up: tuple[Box, "subprocess.Popen[Any]"]) -> tuple[Box, dict[str, Any]]:
+    """A run from the UI, at its end: two nets, two seeds, ten epochs."""
+    box, _ = up
+    return box, box.finished(box.start_mnist(nets=["linear", "mlp"], seeds=2, epochs=10))
 
 
 @pytest.fixture

@@ -11,13 +11,6 @@ pytestmark = pytest.mark.server
 Finished = tuple["Box", dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def finished(up: "tuple[Box, Any]") -> Finished:
-    """A run from the UI: two nets, two seeds, one epoch."""
-    box, _ = up
-    return box, box.finished(box.start_mnist(nets=["linear", "mlp"], seeds=2, epochs=10))
-
-
 def test_a_run_from_the_ui_makes_a_record_and_is_named_after_it(finished: Finished) -> None:
     box, run = finished
     manifest, finals = box.record(run["name"])

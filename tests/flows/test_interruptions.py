@@ -151,7 +151,7 @@ def test_whoever_kills_up_kills_its_worker_and_its_run(box: "Box", tmp_path: Pat
     env = {
         "PREFECT_API_URL": f"{box.url}/api",
         "LADDER_BOX": "other",
-        "LADDER_CACHE": str(tmp_path_factory.mktemp("c")),
+        "LADDER_CACHE": str(tmp_path),
     }
     other = box.ladder("up", **env)
     worker = until(lambda: below(other.pid, "prefect worker start"), 60, "a worker")[0]
