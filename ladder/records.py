@@ -15,8 +15,12 @@ import fcntl
 import itertools
 import json
 import os
+import re
 import shutil
-from dataclasses import asdict, dataclass, fields
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -26,6 +30,7 @@ SCHEMA = 1
 MANIFEST, FINALS, EPOCHS, REPORT, OWNER = "manifest.json", "finals.tsv", "epochs.jsonl", "REPORT.md", "owner"
 PARTIAL = ".partial"
 KEPT = ("kept", "published")
+LOOKS_S = (0.001,) * 20 + (0.01,) * 10
 
 TrialStatus = Literal["done", "diverged", "crashed", "timeout", "unsupported", "not-run"]
 
@@ -113,50 +118,64 @@ class Writer:
 
     @classmethod
     def reopen(cls, root: Path, path: Path) -> Self | None:
-        """Take over an interrupted run; None if somebody else has it. A torn last line is cut off."""
-        lock = _own(path)
+        """Take over an interrupted run; None if somebody else has it, or completed it. A torn last line is cut off."""
+        try:
+            lock = _own(path)
+        except FileNotFoundError:
+            return None
         if lock is None:
             return None
         for name in (FINALS, EPOCHS):
             if (file := path / name).exists():
                 whole = file.read_bytes()
                 os.truncate(file, whole.rfind(b"\n") + 1)
-        return cls(root, path, json.loads((path / MANIFEST).read_text()), lock)
+        return cls(root, path, json.loads((path / MANIFEST).read_text("utf-8")), lock)
 
     def update(self, **facts: Any) -> None:
-        """Merge facts into the manifest and write it."""
+        """Merge facts into the manifest and write it. Raises LadderError, as all writing does, on a full disk."""
         self.manifest |= facts
-        write_atomic(self.path / MANIFEST, json.dumps(self.manifest, indent=1) + "\n")
+        with self._writing(MANIFEST):
+            write_atomic(self.path / MANIFEST, json.dumps(self.manifest, indent=1) + "\n")
 
     def final(self, row: FinalRow) -> None:
         """Append a trial's line, on disk when this returns."""
         file = self.path / FINALS
-        head = "" if file.exists() else "\t".join(f.name for f in fields(FinalRow)) + "\n"
+        begun = file.exists() and file.stat().st_size
+        head = "" if begun else "\t".join(f.name for f in fields(FinalRow)) + "\n"
+        row = replace(row, note=without_paths(row.note))
         cells = (str(getattr(row, f.name)) if getattr(row, f.name) is not None else "-" for f in fields(FinalRow))
-        _append(file, head + "\t".join(" ".join(c.split()) for c in cells) + "\n")
+        with self._writing(FINALS):
+            _append(file, head + "\t".join(" ".join(c.split()) for c in cells) + "\n")
 
     def epoch(self, row: EpochRow) -> None:
         """Append an epoch's line."""
-        _append(self.path / EPOCHS, json.dumps(asdict(row)) + "\n")
+        with self._writing(EPOCHS):
+            _append(self.path / EPOCHS, json.dumps(asdict(row)) + "\n")
 
     def complete(self, report: str) -> Path:
         """Write REPORT.md and rename the directory to its name; returns where it lies."""
-        write_atomic(self.path / REPORT, report)
+        with self._writing(REPORT):
+            write_atomic(self.path / REPORT, report)
         while True:
             self.update(state="complete")
             target = self.root / self.manifest["name"]
-            try:
-                if target.exists():
-                    raise FileExistsError
-                (self.path / OWNER).unlink(missing_ok=True)
-                os.rename(self.path, target)
-                break
-            except OSError as error:
-                if not isinstance(error, FileExistsError) and error.errno != errno.ENOTEMPTY:
-                    raise
-                self.manifest["name"] = _free_name(self.root, self.manifest)
+            with self._writing(target.name):
+                if _renamed(self.path, target):
+                    break
+            self.manifest["name"] = _free_name(self.root, self.manifest)
+        (target / OWNER).unlink(missing_ok=True)  # after the rename: until then it says that the run has an owner
         self.close()
         return target
+
+    @contextmanager
+    def _writing(self, what: str) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LadderError(
+                f"the record {self.manifest['name']} cannot be written: {what}: {error.strerror}",
+                "make room, then run the same command again: finished trials are kept",
+            ) from error
 
     def discard(self) -> None:
         """Remove a run that never began."""
@@ -173,7 +192,7 @@ class Writer:
 def read(path: Path) -> Record:
     """A record from its directory. Raises LadderError when it is none, or is damaged, naming the file and line."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
+        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
         if manifest["schema"] != SCHEMA:
             raise LadderError(f"record {path.name} has schema {manifest['schema']}; this Ladder reads {SCHEMA}")
         finals = _read_finals(path / FINALS)
@@ -194,7 +213,7 @@ def find(name: str, root: Path) -> Path:
 
     Raises LadderError when there is none or more than one.
     """
-    found = {path: json.loads((path / MANIFEST).read_text()) for path in find_all(root)}
+    found = dict(_manifests(root))
     if name == "last" and found:
         return max(found, key=lambda path: found[path]["started"])
     names = {path: (manifest["name"], manifest["uuid"]) for path, manifest in found.items()}
@@ -230,32 +249,87 @@ def keep(record: Record, root: Path) -> Path:
     return target
 
 
+def without_paths(text: str) -> str:
+    """A text in which files are named without where they lie: `/home/ada/x.npy` -> `x.npy`. URLs and `5/s` stay."""
+    return re.sub(r"(?<![\w:/.~])~?/(?:[\w.@+~-]+/)*(?=[\w.@+~-])", "", text)
+
+
 def write_atomic(path: Path, text: str) -> None:
     """Replace a file whole: written beside, fsynced, renamed."""
     scratch = path.with_name(f".{path.name}.new")
-    with scratch.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(scratch, path)
+    try:
+        with scratch.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
 
 
 def _append(path: Path, text: str) -> None:
-    """One write, one fsync: a reader or a kill sees whole lines."""
+    """A whole line or nothing, on disk when this returns. What a full disk cut short is taken back."""
+    content, new = text.encode(), not path.exists()
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, text.encode())
+        size = os.fstat(fd).st_size
+        try:
+            while content:
+                content = content[os.write(fd, content) :]
+            os.fsync(fd)
+        except OSError:
+            os.ftruncate(fd, size)
+            raise
+    finally:
+        os.close(fd)
+    if new:
+        _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def _own(path: Path) -> int | None:
-    """The held owner lock of a partial directory, or None when another process holds it."""
-    fd = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _renamed(path: Path, target: Path) -> bool:
+    """Rename a directory to a name that is free; False when it is taken."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        if target.exists():
+            return False
+        os.rename(path, target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            return False
+        raise
+    _sync(target.parent)
+    return True
+
+
+def _own(path: Path) -> int | None:
+    """The held owner lock of a partial directory, or None when another process holds it or has completed the run.
+
+    Tried a few times, since a reader that looks whether there is an owner holds the lock for an instant.
+    """
+    fd = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    for wait_s in (*LOOKS_S, None):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if wait_s is None:
+                os.close(fd)
+                return None
+            time.sleep(wait_s)
+    try:
+        moved = not os.path.samestat(os.stat(path / OWNER), os.fstat(fd))
+    except FileNotFoundError:
+        moved = True
+    if moved:  # completed between our open and our lock
         os.close(fd)
         return None
     os.ftruncate(fd, 0)
@@ -279,18 +353,29 @@ def _state(path: Path) -> Literal["complete", "running", "interrupted"]:
     return "interrupted"
 
 
+def _manifests(root: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The records that can be told by name. A damaged one, or one renamed meanwhile, keeps no other from being used."""
+    for path in find_all(root):
+        try:
+            manifest = json.loads((path / MANIFEST).read_text("utf-8"))
+            if {"name", "uuid", "started"} <= manifest.keys():
+                yield path, manifest
+        except (OSError, ValueError, AttributeError):
+            continue
+
+
 def _free_name(root: Path, manifest: dict[str, Any]) -> str:
     """`<UTC date>-<rung>-<box>-<platform>[-k]`, not used by another record."""
     stem = "-".join((manifest["started"][:10], manifest["rung"], manifest["box"], manifest["profile"]))
     taken = {path.name for path in find_all(root)}
-    taken |= {json.loads((p / MANIFEST).read_text()).get("name") for p in find_all(root) if p.name != manifest["uuid"]}
+    taken |= {found["name"] for _, found in _manifests(root) if found["uuid"] != manifest["uuid"]}
     return next(name for k in itertools.count(1) if (name := stem if k == 1 else f"{stem}-{k}") not in taken)
 
 
 def _read_finals(path: Path) -> tuple[FinalRow, ...]:
     if not path.exists():
         return ()
-    head, *lines = _whole_lines(path)
+    head, *lines = _whole_lines(path) or [""]
     names = head.split("\t")
     kinds = {f.name: str(f.type) for f in fields(FinalRow)}
     rows: list[FinalRow] = []
@@ -312,5 +397,5 @@ def _read_epochs(path: Path) -> tuple[EpochRow, ...]:
 
 def _whole_lines(path: Path) -> list[str]:
     """The lines that end in a newline: a torn last line is not there yet."""
-    text = path.read_text()
-    return text[: text.rfind("\n") + 1].splitlines()
+    content = path.read_bytes()
+    return content[: content.rfind(b"\n") + 1].decode().splitlines()

@@ -282,7 +282,7 @@ class Run:
             compile_s=result.compiled.get("compile_s", 0.0),
             train_s=round(sum(e["seconds"] for e in result.epochs), 3),
             finished=_now(),
-            note=note,
+            note=records.without_paths(note),
         )
         with self._lock:
             self._writer.final(row)
