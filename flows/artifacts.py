@@ -61,15 +61,18 @@ class Progress:
 
 
 def show_verdicts(link: Link, name: str, outcome: Outcome, record: Record, summary: str) -> None:
-    """The verdict table, a row per net and arm."""
+    """The verdict table, a row per net and arm, the columns that decide first; above it the reasons."""
     rows = report.verdict_table(outcome.judgements, record.finals)
-    link.attempt(lambda: create_table_artifact([{**row} for row in rows], key("verdict", name), summary))
+    table = [{**{head: row[head] for head in report.TERMINAL}, **row} for row in rows]
+    why = [f"- **{j.net} {j.arm}: {j.word}.** {'. '.join((j.reason, *j.notes))}." for j in outcome.judgements]
+    text = "\n".join((summary, "", *why))
+    link.attempt(lambda: create_table_artifact(table, key("verdict", name), text))
 
 
 def show_curves(link: Link, name: str, record: Record) -> None:
     """Test accuracy by epoch: the picture, in the page itself, over a table with a row per trial."""
     picture = base64.b64encode(report.curves_png(record, references.load_all())).decode()
-    text = f"# {record.path.name}: test accuracy in % by epoch\n\n![curves](data:image/png;base64,{picture})"
+    text = f"### {record.path.name}: test accuracy in % by epoch\n\n![curves](data:image/png;base64,{picture})"
     text += f"\n\n{report.markdown(curve_table(record.epochs))}\n"
     link.attempt(lambda: create_markdown_artifact(text, key("curves", name)))
 

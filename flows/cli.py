@@ -166,3 +166,7 @@ def main() -> None:
         sys.stderr.flush()
         os._exit(code)  # all is recorded and said; Prefect's threads would go on knocking for 20 s
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
