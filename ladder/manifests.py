@@ -9,6 +9,7 @@ from typing import Any
 
 from ladder import paths, records
 from ladder.data import Dataset
+from ladder.errors import LadderError
 from ladder.recipes import Recipe
 from ladder.references import Match
 from ladder.request import Request
@@ -56,9 +57,8 @@ def resumable(manifest: Mapping[str, Any], fresh: bool, say: Callable[[str], Non
     Resumed only where request, recipes, programs and data are the same, and not with `fresh`.
     """
     wanted = _sameness(manifest)
-    partial = [records.read(m.parent) for m in (paths.runs() / records.PARTIAL).glob(f"*/{records.MANIFEST}")]
-    for found in sorted(partial, key=lambda r: r.manifest["started"], reverse=True):
-        theirs, name = _sameness(found.manifest), found.manifest["name"]
+    for found, theirs in sorted(_partial(say), key=lambda pair: pair[0].manifest["started"], reverse=True):
+        name = found.manifest["name"]
         if found.state != "interrupted" or theirs["request"] != wanted["request"]:
             continue
         if differs := [key for key in wanted if wanted[key] != theirs[key]]:
@@ -67,6 +67,15 @@ def resumable(manifest: Mapping[str, Any], fresh: bool, say: Callable[[str], Non
             say(f"interrupted run {name} is left as it is (--fresh)")
         else:
             yield found.path
+
+
+def _partial(say: Callable[[str], None]) -> Iterator[tuple[records.Record, dict[str, Any]]]:
+    for path in (paths.runs() / records.PARTIAL).glob(f"*/{records.MANIFEST}"):
+        try:
+            found = records.read(path.parent)
+            yield found, _sameness(found.manifest)
+        except (LadderError, KeyError, TypeError, AttributeError) as error:
+            say(f"interrupted run {path.parent.name} is not resumed: it is damaged ({type(error).__name__}: {error})")
 
 
 def _sameness(manifest: Mapping[str, Any]) -> dict[str, Any]:

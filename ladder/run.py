@@ -105,6 +105,7 @@ class Run:
         self._references = references.load_all()
         self.matches = self._find_references()
         self._done: dict[str, FinalRow] = {}
+        self._told: set[tuple[str, int]] = set()  # the epochs that have their line
         resumed = self._resume()
         self._writer = resumed or records.Writer.create(paths.runs(), self._manifest())
         self.uuid, self.name = self._writer.manifest["uuid"], self._writer.manifest["name"]
@@ -163,7 +164,9 @@ class Run:
         """The interrupted run of the same request, recipes, programs and data on this box, taken over; else None."""
         for path in manifests.resumable(self._manifest(), self._request.fresh, self._say):
             if writer := records.Writer.reopen(paths.runs(), path):
-                self._done = {f"{f.net}-{f.arm}-s{f.seed}": f for f in records.read(path).finals}
+                found = records.read(path)
+                self._done = {f"{f.net}-{f.arm}-s{f.seed}": f for f in found.finals}
+                self._told = {(f"{e.net}-{e.arm}-s{e.seed}", e.epoch) for e in found.epochs}
                 self._say(f"resuming interrupted run {writer.manifest['name']} of {writer.manifest['started']}")
                 return writer
         return None
@@ -199,7 +202,11 @@ class Run:
 
         def listen(event: Event) -> None:
             if event.type == "epoch":
-                self._record_epoch(trial, event)
+                self._record_epoch(trial, event.attempt, event.data)
+            elif event.type == "resumed":  # an epoch may have been committed by a worker that died before it told
+                for line in event.data["epochs"]:
+                    if (trial.id, line["epoch"]) not in self._told:
+                        self._record_epoch(trial, max(event.attempt - 1, 1), line)
             elif event.type == "ready":
                 self._note_device(event)
             on_event(event)
@@ -245,10 +252,11 @@ class Run:
         short = hashlib.sha256(trial.recipe.hash.encode()).hexdigest()[:12]
         return paths.cache() / "checkpoints" / self.uuid / f"{trial.recipe.name}-{short}-s{trial.seed}.npz"
 
-    def _record_epoch(self, trial: Trial, event: Event) -> None:
+    def _record_epoch(self, trial: Trial, attempt: int, line: Mapping[str, Any]) -> None:
         assert self._writer is not None
         with self._lock:
-            self._writer.epoch(_epoch_row(trial, event.attempt, event.data))
+            self._writer.epoch(_epoch_row(trial, attempt, line))
+            self._told.add((trial.id, line["epoch"]))
 
     def _note_device(self, event: Event) -> None:
         assert self._writer is not None

@@ -157,8 +157,34 @@ def test_a_killed_run_goes_on_from_where_it_was_and_ends_the_same(ask: Ask, idx_
     assert any("3 trials, 1 already done" in line for line in said)
     assert any("linear-sgd-s2: resumed after epoch" in line for line in said)
     assert scores(record) == scores(undisturbed)
-    assert len(record.epochs) == 90
+    assert [(e.seed, e.epoch) for e in sorted(record.epochs, key=lambda e: (e.seed, e.epoch))] == [
+        (seed, epoch) for seed in (1, 2, 3) for epoch in range(1, 31)
+    ]
     assert record.manifest["uuid"] == left.name
+
+
+def test_an_epoch_that_was_committed_and_never_told_gets_its_line(ask: Ask, idx_folder: Path) -> None:
+    """Killed between the checkpoint and the record: as if the second trial's lines had not been written."""
+    killed_in_the_second_trial(idx_folder)
+    (left,) = partial()
+    lines = (left / records.EPOCHS).read_text().splitlines(keepends=True)
+    told = [line for line in lines if '"seed": 1' in line]
+    assert len(told) < len(lines)
+    (left / records.EPOCHS).write_text("".join(told))
+    said, record = run(ask(seeds=(1, 2, 3), wait_s=30))
+    assert any("linear-sgd-s2: resumed after epoch" in line for line in said)
+    assert sorted(e.epoch for e in record.epochs if e.seed == 2) == list(range(1, 31))
+
+
+def test_a_damaged_partial_record_keeps_no_run_from_starting(ask: Ask) -> None:
+    damaged = {"torn": "{", "foreign": "[]", "old": '{"schema": 1, "name": "x", "uuid": "y", "started": "2026"}'}
+    for name, content in damaged.items():
+        folder = paths.runs() / records.PARTIAL / name
+        folder.mkdir(parents=True)
+        (folder / records.MANIFEST).write_text(content)
+    said, record = run(ask(seeds=(1,)))
+    assert record.state == "complete"
+    assert sum("is not resumed: it is damaged" in line for line in said) == 3
 
 
 def test_fresh_leaves_the_interrupted_run_as_it_is(ask: Ask, idx_folder: Path) -> None:
