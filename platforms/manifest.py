@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ def core(root: Path) -> dict[str, Any]:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
+    if (top := git("rev-parse", "--show-toplevel")) is None or Path(top).resolve() != root.resolve():
+        return {"ladder": _version("ladder"), "commit": "unknown", "dirty": "unknown"}  # none, or somebody else's
     commit, status = git("rev-parse", "HEAD"), git("status", "--porcelain", "--untracked-files=no")
     return {
         "ladder": _version("ladder"),
@@ -44,7 +47,7 @@ def box(profile: Profile) -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "plugins": dict(sorted((d.name, d.version) for d in distributions() if _normal(d.name).startswith(PLUGINS))),
+        "plugins": dict(sorted(_plugins())),
     }
 
 
@@ -55,8 +58,12 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _normal(name: str | None) -> str:
-    return (name or "").lower().replace("_", "-")
+def _plugins() -> Iterator[tuple[str, str]]:
+    for distribution in distributions():
+        metadata: Any = distribution.metadata  # empty, or None, for what a broken installation left
+        name, number = (metadata.get("Name"), metadata.get("Version")) if metadata else (None, None)
+        if name and number and name.lower().replace("_", "-").startswith(PLUGINS):
+            yield name, number
 
 
 def _processor() -> str:
