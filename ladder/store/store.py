@@ -161,11 +161,15 @@ def _put_run(connection: Connection, manifest: Mapping[str, Any], state: str, fo
     uuid, name = manifest["uuid"], manifest["name"]
     values = {key: manifest.get(key) for key in RUN_FIELDS}
     values |= {"platform": manifest["profile"], "state": state, "folder": folder, "manifest": _finite(manifest)}
-    if other := connection.scalar(select(models.Run.uuid).where(models.Run.name == name, models.Run.uuid != uuid)):
-        raise LadderError(
-            f"there are two runs named {name}: {other} is in the database, {uuid} is not",
-            "give the box another name (LADDER_BOX)",
-        )
+    namesake = select(models.Run.uuid, models.Run.folder).where(models.Run.name == name, models.Run.uuid != uuid)
+    if other := connection.execute(namesake).one_or_none():
+        where = paths.runs() / other.folder / (other.uuid if other.folder == records.PARTIAL else name)
+        if where.exists() or manifest["box"] != paths.box():
+            raise LadderError(
+                f"there are two runs named {name}: {other.uuid} is in the database, {uuid} is not",
+                "give the box another name (LADDER_BOX)",
+            )
+        connection.execute(delete(models.Run).where(models.Run.uuid == other.uuid))  # its record was deleted by hand
     known = connection.scalar(select(models.Run.uuid).where(models.Run.uuid == uuid))
     statement = update(models.Run).where(models.Run.uuid == uuid) if known else insert(models.Run)
     connection.execute(statement.values(**values))

@@ -1,6 +1,7 @@
 """The store is an index: everything in it comes back from the records, and no failure of it is silent."""
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -273,3 +274,15 @@ def test_removing_a_run_removes_its_trials_and_epochs() -> None:
         left = [connection.execute(f"SELECT count(*) FROM {t}").fetchone() for t in ("trial", "epoch", "verdict")]
     connection.close()
     assert left == [(0,), (0,), (0,)]
+
+
+def test_a_record_deleted_by_hand_gives_its_name_to_the_next_run() -> None:
+    """Its row would otherwise refuse every new run of the day."""
+    gone = made.healthy()
+    with store.open() as opened:
+        opened.import_record(gone)
+        shutil.rmtree(gone)
+        again = made.healthy()
+        assert again.name == gone.name
+        opened.import_record(again)
+        assert [run["uuid"] for run in queries.runs(opened.database)] == [records.read(again).manifest["uuid"]]
