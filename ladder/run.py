@@ -196,9 +196,6 @@ class Run:
             future.set_result(self._done[trial_id])
             return future
         assert self._pool is not None
-        if reason := self._out_of_time(trial):
-            future.set_result(self._record(trial, Result("not-run", reason, 0, ())))
-            return future
 
         def listen(event: Event) -> None:
             if event.type == "epoch":
@@ -230,7 +227,7 @@ class Run:
             except BaseException as error:
                 future.set_exception(error)
 
-        self._pool.submit(job, listen).add_done_callback(settle)
+        self._pool.submit(job, listen, lambda: self._out_of_time(trial)).add_done_callback(settle)
         return future
 
     def execute(self, trial_id: str, on_event: OnEvent) -> FinalRow:

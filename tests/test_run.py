@@ -14,6 +14,7 @@ import pytest
 
 from ladder import paths, records, store
 from ladder.errors import LadderError
+from ladder.pool.events import Event
 from ladder.records import FinalRow
 from ladder.request import Request, parse_seeds
 from ladder.run import Run, drive
@@ -117,6 +118,20 @@ def test_a_trial_that_cannot_finish_in_the_budget_is_not_run(ask: Ask) -> None:
     assert "the budget has 0 s left" in record.finals[0].note
     assert record.manifest["word"] == "not-run"
     assert not any("first step" in line for line in said)
+
+
+def test_the_budget_is_looked_at_when_a_trials_turn_comes_and_not_when_it_is_queued(ask: Ask) -> None:
+    """All trials are queued at once; the budget ends while the first one runs."""
+    request = ask(seeds=(1, 2, 3), deadline=time.time() + 3600)
+
+    def end_the_budget(event: Event) -> None:
+        if event.type == "first_step":
+            object.__setattr__(request, "deadline", time.time() - 1)  # time passes
+
+    with Run.open(request, lambda _: None) as opened:
+        rows = [future.result(60) for future in [opened.submit(t.id, end_the_budget) for t in opened.trials]]
+    assert [row.status for row in rows] == ["done", "not-run", "not-run"]
+    assert "the budget has 0 s left; a trial of linear-sgd takes" in rows[1].note
 
 
 INTERRUPTED = """

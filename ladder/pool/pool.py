@@ -91,7 +91,7 @@ class Cancelled(Exception):
     """The pool was cancelled, or closed, while the trial ran or waited."""
 
 
-Item = tuple[Job, OnEvent, "Future[Result]"]
+Item = tuple[Job, OnEvent, Callable[[], str], "Future[Result]"]
 
 
 class Pool:
@@ -107,18 +107,18 @@ class Pool:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, job: Job, on_event: OnEvent) -> "Future[Result]":
+    def submit(self, job: Job, on_event: OnEvent, refuse: Callable[[], str] = lambda: "") -> "Future[Result]":
         """Queue a trial; `on_event` is called from the slot's thread.
 
-        The future raises Cancelled after `cancel` or `close`, LadderError when the worker cannot work at all, and what
-        `on_event` raised.
+        `refuse` is asked when the trial's turn comes: a reason it gives makes the trial `not-run`. The future raises
+        Cancelled after `cancel` or `close`, LadderError when the worker cannot work at all, and what `on_event` raised.
         """
         future: Future[Result] = Future()
         with self._lock:
             if self._closed:
                 future.set_exception(Cancelled("the pool is closed"))
             else:
-                self._queue.put((job.index, next(self._count), (job, on_event, future)))
+                self._queue.put((job.index, next(self._count), (job, on_event, refuse, future)))
         return future
 
     def take(self) -> Item | None:
@@ -200,11 +200,12 @@ class _SlotThread(threading.Thread):
         with contextlib.suppress(LadderError, Cancelled):  # told to the first job, which tries again
             self._spawn()  # importing jax overlaps with the parent's preparations
         while (item := self._pool.take()) is not None:
-            job, on_event, future = item
+            job, on_event, refuse, future = item
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                result = self._supervise(_Trial(job, on_event))
+                reason = refuse()
+                result = Result("not-run", reason, 0, ()) if reason else self._supervise(_Trial(job, on_event))
             except BaseException as error:
                 self._bury(by_force=True)  # whatever it still does belongs to this trial
                 future.set_exception(error)
