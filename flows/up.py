@@ -16,7 +16,7 @@ from flows.supervise import Child
 from ladder import paths
 from ladder.errors import LadderError
 
-READY_S = 120.0  # a cold server takes 16 s here, several times that on a small board
+READY_S = 240.0  # a cold server takes 16 s here, several times that on a small or busy board
 REAP_S = 30.0
 LOCAL = ("127.0.0.1", "localhost")
 Say = Callable[[str], None]

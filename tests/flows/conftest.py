@@ -240,7 +240,7 @@ def up(
             stderr=out,
         )
     try:
-        until(lambda: "is up" in log.read_text() or process.poll() is not None, 120, "ladder up")
+        until(lambda: "is up" in log.read_text() or process.poll() is not None, 260, "ladder up")
         assert process.poll() is None, log.read_text()
         yield box, process
     finally:
