@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import threading
 import time
 import uuid
@@ -319,6 +320,7 @@ class Run:
         judgements = judge(cells(self.recipes, rows, self.matches))
         word = run_word(judgements)
         self._writer.update(finished=_now(), word=str(word), verdicts=[asdict(j) for j in judgements])
+        shutil.rmtree(paths.cache() / "checkpoints" / self.uuid, ignore_errors=True)
         path = self._writer.complete(report_markdown(records.read(self._writer.path), self._references))
         self.name = self._writer.manifest["name"]
         assert self._store is not None

@@ -1,5 +1,6 @@
 """Writing the store: runs, trials and verdicts from records, references from their text. Everything is idempotent."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -164,7 +165,7 @@ def _put_run(connection: Connection, manifest: Mapping[str, Any], state: str, fo
     namesake = select(models.Run.uuid, models.Run.folder).where(models.Run.name == name, models.Run.uuid != uuid)
     if other := connection.execute(namesake).one_or_none():
         where = paths.runs() / other.folder / (other.uuid if other.folder == records.PARTIAL else name)
-        if where.exists() or manifest["box"] != paths.box():
+        if manifest["box"] != paths.box() or _uuid_at(where) == other.uuid:
             raise LadderError(
                 f"there are two runs named {name}: {other.uuid} is in the database, {uuid} is not",
                 "give the box another name (LADDER_BOX)",
@@ -173,6 +174,14 @@ def _put_run(connection: Connection, manifest: Mapping[str, Any], state: str, fo
     known = connection.scalar(select(models.Run.uuid).where(models.Run.uuid == uuid))
     statement = update(models.Run).where(models.Run.uuid == uuid) if known else insert(models.Run)
     connection.execute(statement.values(**values))
+
+
+def _uuid_at(path: Path) -> str:
+    """Whose record lies there; "" when there is none."""
+    try:
+        return str(json.loads((path / records.MANIFEST).read_text("utf-8"))["uuid"])
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 def _put_trial(connection: Connection, run: str, position: int, row: FinalRow, epochs: Iterable[EpochRow]) -> None:

@@ -84,14 +84,16 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_ranges_of_the_published_references(ladder: Run) -> None:
     out = ok(ladder("ranges", "--rung", "mnist", "--net", "mlp"))
-    head, published, small = (line.split("\t") for line in out.splitlines())
+    head, published, own, small = (line.split("\t") for line in out.splitlines())
     assert head[:9] == ["reference", "rung", "net", "arm", "n", "min %", "median %", "max %", "mean %"]
     assert published[:10] == ["mnist-n30", "mnist", "mlp", "sgd", "30", "97.49", "97.78", "97.93", "97.76", "0.107"]
     assert published[-1].startswith("h1:")
+    assert own[:5] == ["mnist5k-n30", "mnist", "mlp", "sgd", "30"]
     assert small[-1].startswith("waiting: ")
     rows = json.loads(ok(ladder("ranges", "--net", "mlp", "--json")))
     assert [(r["reference"], r["images"]["min"], r["images"]["max"]) for r in rows] == [
         ("mnist-n30", 9749, 9793),
+        ("mnist5k-n30", 909, 920),
         ("small-seeds-n5", 9765, 9781),
     ]
     assert rows[0]["differences"]

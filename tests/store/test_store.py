@@ -105,11 +105,12 @@ def test_two_runs_of_one_name_are_refused_and_the_others_imported() -> None:
     with store.open() as opened:
         opened.import_record(first)
         manifest = json.loads((first / records.MANIFEST).read_text())
-        (first / records.MANIFEST).write_text(json.dumps({**manifest, "uuid": "2" * 8}))
+        twin = shutil.copytree(first, paths.runs() / "kept" / first.name)
+        (twin / records.MANIFEST).write_text(json.dumps({**manifest, "uuid": "2" * 8}))
         made.healthy()
         found, _, errors = opened.import_tree(paths.runs())
     assert (found, [e.message for e in errors]) == (
-        1,
+        2,
         [f"there are two runs named {first.name}: {manifest['uuid']} is in the database, 22222222 is not"],
     )
 
@@ -141,13 +142,18 @@ def test_a_new_binding_is_indexed_though_the_reference_is_the_same(
     bindings = tmp_path / references.BINDINGS
     whole = bindings.read_text()
     monkeypatch.setattr(paths, "references", lambda: tmp_path)
+
+    def hashes(opened: store.Store) -> dict[str, Any]:
+        rows = queries.ranges(opened.database, net="mlp")
+        return {r["reference"]: r["hash"] for r in rows if r["reference"] != "mnist5k-n30"}
+
     with store.open() as opened:
         bindings.write_text(whole[: whole.index("[[binding]]")])
         opened.refresh()
-        assert [r["hash"] for r in queries.ranges(opened.database, net="mlp")] == [None, None]
+        assert hashes(opened) == {"mnist-n30": None, "small-seeds-n5": None}
         bindings.write_text(whole)
         opened.refresh()
-        assert [r["hash"] for r in queries.ranges(opened.database, net="mlp")] == [made.recipes()[1].hash, None]
+        assert hashes(opened) == {"mnist-n30": made.recipes()[1].hash, "small-seeds-n5": None}
 
 
 def test_the_database_gives_back_the_reference_that_the_text_says() -> None:
