@@ -14,27 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.measure import spread
+from tests.bench.measure import first_step, spread
 
 RUN = (sys.executable, "-m", "flows.cli", "run", "mnist", "--nets", "linear", "--seeds", "1")
 UP = (sys.executable, "-u", "-m", "flows.cli", "up")
 OVERHEAD = (sys.executable, "-c", "from tests.bench.bench_flow import overhead; overhead()")
-
-
-def first_step(env: dict[str, str]) -> float:
-    """Seconds until the command says that the first step is done; then it is left to finish."""
-    start = time.perf_counter()
-    child = subprocess.Popen(RUN, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert child.stdout is not None
-    seconds, lines = 0.0, list[str]()
-    for line in child.stdout:
-        lines.append(line)
-        if "first step done" in line and not seconds:
-            seconds = time.perf_counter() - start
-    child.wait(timeout=120)
-    if not seconds:
-        raise SystemExit("no first step:\n" + "".join(lines))
-    return seconds
 
 
 def overhead() -> None:
@@ -88,9 +72,9 @@ def main() -> None:
         cold: list[float] = []
         for _ in range(2):
             shutil.rmtree(Path(folder, "cache", "prefect"), ignore_errors=True)
-            cold.append(first_step(env))
+            cold.append(first_step(RUN, env))
         print(f"  first step, no server, cold: {spread(cold, ' s', 2)}", flush=True)
-        print(f"  first step, no server, warm: {spread([first_step(env) for _ in range(3)], ' s', 2)}", flush=True)
+        print(f"  first step, no server, warm: {spread([first_step(RUN, env) for _ in range(3)], ' s', 2)}", flush=True)
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
@@ -103,7 +87,7 @@ def main() -> None:
                     raise SystemExit("`ladder up` ended")
             print(f"  ladder up, warm database: {time.perf_counter() - start:.1f} s (n=1)", flush=True)
             time.sleep(10)  # its worker starts
-            steps = [first_step(env) for _ in range(5)]
+            steps = [first_step(RUN, env) for _ in range(5)]
             print(f"  first step, `ladder up` running: {spread(steps, ' s', 2)}; goal 8 s", flush=True)
             told = subprocess.run(OVERHEAD, env=env, check=True, capture_output=True, text=True).stdout
             for what, values in json.loads(told.splitlines()[-1]).items():

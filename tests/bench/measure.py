@@ -1,5 +1,7 @@
 """What the benchmarks share: medians with their spread, and the rung's programs on data of the right shapes."""
 
+import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -18,6 +20,22 @@ from ladder.train.loop import Resident, put_dataset
 def spread(values: Sequence[float], unit: str = "", digits: int = 3) -> str:
     """`0.987 (0.981-0.990, n=5)`: median, least, greatest."""
     return f"{median(values):.{digits}f}{unit} ({min(values):.{digits}f}-{max(values):.{digits}f}, n={len(values)})"
+
+
+def first_step(command: Sequence[str], env: dict[str, str]) -> float:
+    """Seconds until the command says that the first step is done; then it is left to finish."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert child.stdout is not None
+    seconds, lines = 0.0, list[str]()
+    for line in child.stdout:
+        lines.append(line)
+        if "first step done" in line and not seconds:
+            seconds = time.perf_counter() - start
+    child.wait(timeout=120)
+    if not seconds:
+        raise SystemExit("no first step:\n" + "".join(lines))
+    return seconds
 
 
 @dataclass

@@ -64,15 +64,6 @@ def write_idx() -> WriteIdx:
     return write
 
 
-@pytest.fixture(scope="session")
-def real_mnist() -> Path:
-    """The folder with the four original gzipped files, outside the repository."""
-    shared = Path(os.environ.get("LADDER_SHARED") or REPO.parent / "shared")
-    if not (shared / "data" / "mnist-gz").is_dir():
-        pytest.skip("no real MNIST: neither LADDER_SHARED nor ../shared has data/mnist-gz")
-    return shared / "data" / "mnist-gz"
-
-
 def tfds_prepare(idx_dir: Path, tfds_dir: Path) -> Path:
     """Prepare the IDX files of `idx_dir` as TFDS mnist, in a process of its own (see tfds_fixture.py)."""
     script = Path(__file__).with_name("tfds_fixture.py")
@@ -91,9 +82,9 @@ def tiny_tfds(tiny: Arrays, write_idx: WriteIdx, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(scope="session")
-def real_tfds(real_mnist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def real_tfds(mnist_gz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A TFDS folder with the real MNIST as mnist 3.0.1, in TFDS's order; takes about 15 s."""
-    return tfds_prepare(real_mnist, tmp_path_factory.mktemp("tfds-full"))
+    return tfds_prepare(mnist_gz, tmp_path_factory.mktemp("tfds-full"))
 
 
 @pytest.fixture

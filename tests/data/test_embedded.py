@@ -46,8 +46,8 @@ def test_no_image_is_in_both_splits(mnist5k: Arrays) -> None:
     assert not train & set(example_keys(mnist5k.test_images, mnist5k.test_labels))
 
 
-def test_its_images_are_mnist_training_images(mnist5k: Arrays, real_mnist: Path) -> None:
-    found = idx.look(real_mnist)
+def test_its_images_are_mnist_training_images(mnist5k: Arrays, mnist_gz: Path) -> None:
+    found = idx.look(mnist_gz)
     assert isinstance(found, Found)
     full = found.decode()
     known = set(example_keys(full.train_images, full.train_labels))

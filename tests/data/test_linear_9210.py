@@ -16,12 +16,12 @@ def final(data_dir: Path) -> int | None:
     return row.correct
 
 
-def test_linear_gives_9210_from_gzipped_idx(real_mnist: Path) -> None:
-    assert final(real_mnist) == 9210
+def test_linear_gives_9210_from_gzipped_idx(mnist_gz: Path) -> None:
+    assert final(mnist_gz) == 9210
 
 
-def test_linear_gives_9210_from_plain_idx(real_mnist: Path, tmp_path: Path) -> None:
-    for path in real_mnist.iterdir():
+def test_linear_gives_9210_from_plain_idx(mnist_gz: Path, tmp_path: Path) -> None:
+    for path in mnist_gz.iterdir():
         (tmp_path / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
     assert final(tmp_path) == 9210
 
