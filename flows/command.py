@@ -12,7 +12,7 @@ from flows.climbing import rungs as rungs_in_order
 from ladder.errors import LadderError
 from ladder.recipes import rung_recipes, select
 from ladder.recipes.mnist import MNIST
-from ladder.report import verdict_table
+from ladder.report import told, verdict_table
 from ladder.request import Request, check_seeds, profile_for
 from ladder.run import Outcome, drive
 
@@ -40,7 +40,7 @@ class Ended:
 
     def lines(self) -> list[str]:
         """What stands under the table."""
-        why = [f"{j.net} {j.arm}: {'. '.join((j.reason, *j.notes))}." for j in self.outcome.judgements]
+        why = [f"{j.net} {j.arm}: {told(asdict(j))}" for j in self.outcome.judgements]
         return [*why, f"{self.rung}: {self.outcome.word}; record: {os.path.relpath(self.outcome.record_path)}"]
 
 

@@ -51,6 +51,11 @@ def verdict_row(j: Mapping[str, Any]) -> Row:
     }
 
 
+def told(j: Mapping[str, Any]) -> str:
+    """A judgement's reason, and the notes that the reason does not hold already."""
+    return ". ".join((j["reason"], *(note for note in j["notes"] if note not in j["reason"]))) + "."
+
+
 def finals_table(finals: Sequence[FinalRow | Mapping[str, Any]]) -> list[Row]:
     """One row a trial, its score with Wilson's 95 % interval."""
     rows: list[Row] = []
@@ -94,7 +99,7 @@ def report_markdown(record: Record, references: Sequence[Reference] = ()) -> str
         lines += [f"**The fault `{m['fault']}` was injected: this run is no evidence about the box.**", ""]
     lines += [", ".join(f"{key} {m[key]}" for key in FACTS if m.get(key)), "", "## Verdicts", ""]
     lines += [markdown(verdict_table(verdicts, record.finals), leave_out=("why", "notes")), ""]
-    lines += [f"- **{v['net']} {v['arm']}: {v['word']}.** {'. '.join((v['reason'], *v['notes']))}." for v in verdicts]
+    lines += [f"- **{v['net']} {v['arm']}: {v['word']}.** {told(v)}" for v in verdicts]
     lines += ["", "## Finals", "", markdown(finals_table(record.finals)), ""]
     lines += _differences(record, references)
     lines += ["## What was run", "", f"- again: `{command(m)}`"]
