@@ -73,8 +73,7 @@ class Link:
         self._tags = [str(tag) for tag in flow_run.get_tags() or []]
         self._asked = time.monotonic()
         _nested.append(self.flow_run)
-        for name in ("prefect.events.clients", "prefect._internal.concurrency"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # they cry for every event that a dead server misses
+        logging.getLogger("prefect.events.clients").setLevel(logging.CRITICAL)
         self._worker = os.getppid() if "PREFECT__FLOW_RUN_ID" in os.environ else None  # Prefect's worker started us
 
     def __enter__(self) -> Self:

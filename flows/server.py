@@ -86,6 +86,7 @@ def environment(server: Server) -> dict[str, str]:
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
         "PREFECT_CLIENT_MAX_RETRIES": os.environ.get("PREFECT_CLIENT_MAX_RETRIES", "3"),  # 14 s; the default takes 62
+        "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",  # else it prints every event that a dead server misses
         "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     }
     if server.configured:

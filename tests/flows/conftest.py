@@ -80,8 +80,8 @@ class Box:
         """`ladder run mnist` on the tiny dataset."""
         return self.ladder("run", "mnist", "--data-dir", str(self.data_dir), *arguments, **env)
 
-    def api(self, path: str, body: Any = None) -> Any:
-        """GET, or POST a body."""
+    def api(self, path: str, body: Any = None, tries: int = 5) -> Any:
+        """GET, or POST a body. A busy SQLite is asked again, as Prefect's own client does."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api{path}", data, {"content-type": "application/json"})
         try:
@@ -89,7 +89,11 @@ class Box:
                 return json.loads(reply.read() or "null")
         except urllib.error.HTTPError as refused:
             with refused:
-                raise ValueError(f"{refused.code}: {refused.read().decode()}") from None
+                told = f"{refused.code}: {refused.read().decode()}"
+            if refused.code == 503 and tries:
+                time.sleep(1)
+                return self.api(path, body, tries - 1)
+            raise ValueError(told) from None
 
     def start(self, deployment: str, **parameters: Any) -> str:
         """Start a run as the UI does; its id."""

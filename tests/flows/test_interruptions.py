@@ -122,7 +122,7 @@ def test_a_run_whose_worker_died_ends_and_frees_the_device(box: "Box", up: Up) -
 
 def test_a_server_that_dies_mid_run_costs_the_page_and_not_the_record(box: "Box", wire: "Wire") -> None:
     command = box.run_mnist(
-        "--nets", "cnn,linear", "--seeds", "17", "--epochs", "12", PREFECT_API_URL=f"http://127.0.0.1:{wire.port}/api"
+        "--nets", "cnn,linear", "--seeds", "17", "--epochs", "6", PREFECT_API_URL=f"http://127.0.0.1:{wire.port}/api"
     )
     until(lambda: box.epochs(17) >= 6 + 1, 90, "linear, and an epoch of cnn")
     wire.cut()
