@@ -140,9 +140,7 @@ def show(run: str, /, *, as_json: Json = False) -> None:
     print()
     print_table(report.verdict_table(found["verdicts"]), report.TERMINAL, "verdicts")
     for verdict in found["verdicts"]:
-        print(
-            f"{verdict['net']}-{verdict['arm']} {verdict['word']}: {'. '.join((verdict['reason'], *verdict['notes']))}"
-        )
+        print(f"{verdict['net']}-{verdict['arm']} {verdict['word']}: {report.told(verdict)}")
     print()
     print_table(report.finals_table(found["trials"]), title="finals")
 
