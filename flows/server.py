@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flows.alive import identity, is_alive
 from ladder import paths
+from ladder.errors import LadderError
 
 UP = "up.json"
 
@@ -80,7 +81,10 @@ def choose() -> Server:
 
 
 def environment(server: Server) -> dict[str, str]:
-    """The variables that lead a Prefect process to `server`, to be set before it imports Prefect."""
+    """The variables that lead a Prefect process to `server`, to be set before it imports Prefect.
+
+    Makes the folder that they name: Prefect makes the last part of it only, and its server fails without.
+    """
     polite = {
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -91,6 +95,11 @@ def environment(server: Server) -> dict[str, str]:
     }
     if server.configured:
         return {**polite, "PREFECT_API_URL": server.api}
+    try:
+        home().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "set LADDER_CACHE to a folder that can"
+        raise LadderError(f"Prefect's folder {home()} cannot be made: {error.strerror}", hint) from error
     own = {"PREFECT_HOME": str(home()), "PREFECT_PROFILES_PATH": str(home() / "profiles.toml")}
     own["PREFECT_WORKER_QUERY_SECONDS"] = "3"  # a run from the UI starts that much sooner than with 10
     own["PREFECT_PROFILE"] = "ephemeral"  # built in; the user's choice is not among ours

@@ -78,3 +78,16 @@ def test_a_configured_server_that_does_not_answer_is_named_with_the_way_out(monk
     assert refused.value.exit_code == 2
     assert "--no-server" in refused.value.hint
     assert "PREFECT_CLIENT_MAX_RETRIES" not in os.environ
+
+
+def test_on_a_new_box_prefects_folder_is_made_before_prefect_needs_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LADDER_CACHE", str(tmp_path / "not" / "there" / "yet"))
+    assert Path(server.environment(server.choose())["PREFECT_HOME"]).is_dir()
+
+
+def test_a_folder_that_cannot_be_made_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LADDER_CACHE", "/proc/ladder")
+    with pytest.raises(LadderError, match="cannot be made"):
+        server.environment(server.choose())
