@@ -1,0 +1,54 @@
+"""The bounds of the gates: data, each with the clean values that it was set from and the smallest fault above it."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from ladder.errors import LadderError
+
+FILE = Path(__file__).parent / "bounds.toml"
+AGAIN = "python -m ladder.ties.calibrate"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a metric of a gate may be at most, and why.
+
+    `clean` is the largest value of healthy pairs and of the same side twice, over `n` ties; `fault` the injected fault
+    that moves the metric least among those that it is there to catch, to `caught` at least.
+    """
+
+    gate: str
+    metric: str
+    dtype: str
+    family: str  # of the program's heaviest operation: "dot" or "conv"
+    bound: float
+    clean: float
+    n: int
+    fault: str
+    caught: float
+    box: str
+    date: str
+    versions: str
+
+
+def load(file: Path = FILE) -> tuple[Bound, ...]:
+    """All bounds. Raises LadderError for a file that is not whole, or a bound that its own measurements contradict."""
+    try:
+        bounds = tuple(Bound(**entry) for entry in tomllib.loads(file.read_text("utf-8"))["bound"])
+        wrong = [b for b in bounds if not b.clean <= b.bound < b.caught]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LadderError(f"the bounds in {file.name} cannot be read: {error}", AGAIN) from error
+    if wrong:
+        b = wrong[0]
+        told = f"{b.gate} {b.metric} of {b.family} {b.dtype}: {b.bound:g} is not between {b.clean:g} and {b.caught:g}"
+        raise LadderError(f"a bound must be above what is clean and below what the smallest fault moves: {told}", AGAIN)
+    return bounds
+
+
+def find(bounds: tuple[Bound, ...], gate: str, metric: str, dtype: str, family: str) -> Bound:
+    """The bound of a gate's metric for a dtype and an operation family. Raises LadderError where none was measured."""
+    for b in bounds:
+        if (b.gate, b.metric, b.dtype, b.family) == (gate, metric, dtype, family):
+            return b
+    raise LadderError(f"no bound was measured for {gate} {metric}, {dtype} {family} programs", AGAIN)
