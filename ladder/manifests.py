@@ -41,7 +41,7 @@ def build(
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "request": {k: v for k, v in asdict(request).items() if k not in HOW_NOT_WHAT},
         "recipes": [{"hash": r.hash, **r.to_json()} for r in recipes],
-        "programs": {h: {"sha": p.sha, "versions": dict(p.versions)} for h, p in programs.items()},
+        "programs": {h: _program(p) for h, p in programs.items()},
         "references": {h: match.reference.name for h, match in matches.items()},
         "data": {k: v for k, v in asdict(dataset).items() if k not in ("folder", "reasons")},
         "core": halves.core(Path(__file__).resolve().parents[1]),
@@ -49,6 +49,10 @@ def build(
         "devices": [],
     }
     return json.loads(json.dumps(manifest))
+
+
+def _program(p: Program) -> dict[str, Any]:
+    return {"sha": p.sha, "variant": p.variant, "plain_sha": p.plain_sha, "versions": dict(p.versions)}
 
 
 def resumable(manifest: Mapping[str, Any], fresh: bool, say: Callable[[str], None]) -> Iterator[Path]:

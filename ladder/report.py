@@ -106,13 +106,21 @@ def report_markdown(record: Record, references: Sequence[Reference] = ()) -> str
     lines += [f"- data: {', '.join(f'{k} {v}' for k, v in m['data'].items() if isinstance(v, str | int))}"]
     programs: Mapping[str, Any] = m.get("programs") or {}
     for recipe in m["recipes"]:
-        program = programs.get(recipe["hash"], {}).get("sha", "unknown")
-        lines.append(f"- {recipe['net']}-{recipe['arm']}: recipe `{recipe['hash']}`, program `{program}`")
+        found = programs.get(recipe["hash"], {})
+        program = found.get("sha", "unknown")
+        lines.append(
+            f"- {recipe['net']}-{recipe['arm']}: recipe `{recipe['hash']}`, program `{program}`{_variant(found)}"
+        )
     for half, what in (("core", "this repository"), ("platform", "what the box supplied")):
         lines += ["", f"### {half}: {what}", ""]
         facts: Mapping[str, Any] = m.get(half) or {}
         lines += [f"- {key}: {_words(value)}" for key, value in facts.items() if value not in ({}, [], None)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _variant(program: Mapping[str, Any]) -> str:
+    variant, plain = program.get("variant", "plain"), program.get("plain_sha")
+    return "" if variant == "plain" else f", variant {variant} of plain program `{plain}`"
 
 
 def _differences(record: Record, references: Sequence[Reference]) -> list[str]:

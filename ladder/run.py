@@ -140,9 +140,9 @@ class Run:
 
     def _program(self, recipe: Recipe) -> Program:
         start = time.perf_counter()
-        program, cached = program_for(recipe, self.profile.jax_platform)
+        program, cached = program_for(recipe, self.profile.jax_platform, self.profile.variant)
         how = "from the cache" if cached else f"exported in {time.perf_counter() - start:.1f} s"
-        self._say(f"program {recipe.name}: {program.sha[:12]}, {how}")
+        self._say(f"program {recipe.name}: {program.sha[:12]}, variant {program.variant}, {how}")
         return program
 
     def _find_references(self) -> dict[str, Match]:

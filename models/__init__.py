@@ -1,4 +1,4 @@
-"""The nets: one a file, flax and jax only, `[n, h, w, c] -> logits`. NETS makes each for a target platform."""
+"""The nets: one a file, flax and jax only, `[n, h, w, c] -> logits`. NETS makes each in a variant."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from models.linear import Linear
 from models.mlp import Mlp
 
 NETS: dict[str, Callable[[str], nn.Module]] = {
-    "linear": lambda target: Linear(),
-    "mlp": lambda target: Mlp(),
+    "linear": lambda variant: Linear(),
+    "mlp": lambda variant: Mlp(),
     "cnn": Cnn,
 }
 

@@ -7,17 +7,17 @@ from models.layers import Conv3x3, max_pool2x2
 
 
 class Cnn(nn.Module):
-    """`[n, 28, 28, 1] f32 -> [n, 10] f32` logits. `target`: the platform it is exported for."""
+    """`[n, 28, 28, 1] f32 -> [n, 10] f32` logits. `variant`: how it is written, not what it computes."""
 
-    target: str
+    variant: str = "plain"
     channels: int = 32
     width: int = 512
     classes: int = 10
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        x = nn.relu(Conv3x3(self.channels, self.target, name="conv1")(x))
-        x = nn.relu(Conv3x3(self.channels, self.target, name="conv2")(x))
+        x = nn.relu(Conv3x3(self.channels, self.variant, name="conv1")(x))
+        x = nn.relu(Conv3x3(self.channels, self.variant, name="conv2")(x))
         x = max_pool2x2(x)
         x = x.reshape(x.shape[0], -1)
         x = nn.relu(nn.Dense(self.width, name="fc1")(x))

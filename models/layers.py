@@ -5,25 +5,23 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-# Targets on which a convolution's weight gradient is written as matmuls. Two AVX2 cores, the cnn at batch 128, XLA:
-# 215-254 CPU-ms a step against 508-518 with XLA's own, whose conv2 alone takes 344 (its forward takes 33).
-MATMUL_TARGETS = ("cpu",)
+MATMUL_GRADIENT = "matmul-gradient"  # the variant in which a convolution's weight gradient is written as matmuls
 
 
 class Conv3x3(nn.Module):
     """3x3 convolution, stride 1, one pixel of zero padding all round, with bias: `[n, h, w, c] -> [n, h, w, features]`.
 
-    NHWC, HWIO. `target` is the platform it is exported for: what differs is how the weight gradient is written.
+    NHWC, HWIO. The `variant` decides how the weight gradient is written.
     """
 
     features: int
-    target: str
+    variant: str
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         kernel = self.param("kernel", nn.initializers.zeros, (3, 3, x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        convolve = _convolve_matmul_gradient if self.target in MATMUL_TARGETS else _convolve
+        convolve = _convolve_matmul_gradient if self.variant == MATMUL_GRADIENT else _convolve
         return convolve(x, kernel) + bias
 
 

@@ -25,6 +25,7 @@ class Profile:
     runbook: str
     environment: dict[str, str]
     why: dict[str, str]
+    variant: str = "plain"  # the program's formulation that pays here
 
 
 def names() -> list[str]:

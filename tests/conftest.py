@@ -33,9 +33,7 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def own_folders(
-    shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def own_folders(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Cache, records and box of the test's own; programs and compiled code are the session's."""
     root = tmp_path_factory.mktemp("ladder")
     cache = root / "cache"
@@ -103,7 +101,7 @@ def program(tiny: dict[str, Recipe], shared_cache: Path) -> Callable[[str], Prog
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("LADDER_CACHE", str(shared_cache))
                 patch.setattr(artifact, "TEST_BATCH", TEST_BATCH)
-                made[net], _ = program_for(tiny[net], "cpu")
+                made[net], _ = program_for(tiny[net], "cpu", "matmul-gradient")
         return made[net]
 
     return get

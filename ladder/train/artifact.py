@@ -18,6 +18,8 @@ from ladder.errors import LadderError
 from ladder.recipes import Recipe
 from ladder.train.layout import Leaf
 
+PLAIN = "plain"
+VARIANTS = (PLAIN, "matmul-gradient")  # formulations of one arithmetic; a profile names the one that pays there
 FUNCTIONS = ("feed", "test_feed", "step", "eval")
 TEST_BATCH = 1000  # images scored at a time; it changes no score, since padding has weight 0
 EXPORT_LIMIT_S = 300.0
@@ -46,10 +48,15 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """An exported recipe. `sha` is the SHA-256 of the StableHLO texts without locations."""
+    """An exported recipe. `sha` is the SHA-256 of the StableHLO texts without locations.
+
+    `plain_sha` is that of the plain variant for the same platform: the same where the variant changes nothing.
+    """
 
     folder: Path
     sha: str
+    plain_sha: str
+    variant: str
     platform: str  # jax platform it was exported for
     leaves: tuple[Leaf, ...]
     functions: Mapping[str, Function]
@@ -86,6 +93,8 @@ def read(folder: Path) -> Program:
         program = Program(
             folder,
             meta["sha"],
+            meta["plain_sha"],
+            meta["variant"],
             meta["platform"],
             tuple(Leaf.from_json(leaf) for leaf in meta["leaves"]),
             {
@@ -134,8 +143,8 @@ def source_sha() -> str:
     return digest.hexdigest()
 
 
-def cache_key(recipe: Recipe, platform: str) -> str:
-    """What decides a program: the traced fields of the recipe, the sources, the tracing versions and the target."""
+def cache_key(recipe: Recipe, platform: str, variant: str = PLAIN) -> str:
+    """What decides a program: the recipe's traced fields, the sources, the tracing versions, target and variant."""
     traced = {
         "net": recipe.net,
         "arm": recipe.arm,
@@ -148,6 +157,7 @@ def cache_key(recipe: Recipe, platform: str) -> str:
         "smoothing": recipe.smoothing,
         "dtype": recipe.dtype,
         "platform": platform,
+        "variant": variant,
         "test_batch": TEST_BATCH,
         "source": source_sha(),
         "versions": {name: version(name) for name in TRACED_WITH},
@@ -155,14 +165,16 @@ def cache_key(recipe: Recipe, platform: str) -> str:
     return hashlib.sha256(json.dumps(traced, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def program_for(recipe: Recipe, platform: str) -> tuple[Program, bool]:
-    """The recipe's program for a jax platform, from the cache or exported now in a child; and whether it was cached.
+def program_for(recipe: Recipe, platform: str, variant: str = PLAIN) -> tuple[Program, bool]:
+    """The recipe's program for a jax platform in a variant, exported now in a child or cached; and whether it was.
 
-    One process exports, others wait; a damaged program is exported again. Raises LadderError when the export fails or
-    takes longer than EXPORT_LIMIT_S, or when the cache cannot be written.
+    One process exports, others wait; a damaged program is exported again. Raises LadderError for an unknown variant,
+    when the export fails or takes longer than EXPORT_LIMIT_S, or when the cache cannot be written.
     """
+    if variant not in VARIANTS:
+        raise LadderError(f"there is no program variant '{variant}'; the variants are: {', '.join(VARIANTS)}")
     root = paths.cache() / "programs"
-    folder = root / f"{recipe.net}-{recipe.arm}-{platform}-{cache_key(recipe, platform)}"
+    folder = root / f"{recipe.net}-{recipe.arm}-{platform}-{variant}-{cache_key(recipe, platform, variant)}"
     if program := _whole(folder):
         return program, True
     lock = root / f".{folder.name}.lock"
@@ -171,7 +183,7 @@ def program_for(recipe: Recipe, platform: str) -> tuple[Program, bool]:
         with FileLock(lock, timeout=EXPORT_LIMIT_S):
             if program := _whole(folder):
                 return program, True
-            _export(recipe, platform, folder)
+            _export(recipe, platform, variant, folder)
     except Timeout:
         raise LadderError(
             f"waited {EXPORT_LIMIT_S:.0f} s for another process to export {recipe.name}",
@@ -191,8 +203,9 @@ def _whole(folder: Path) -> Program | None:
         return None  # not exported yet, or damaged, which costs one more export
 
 
-def _export(recipe: Recipe, platform: str, folder: Path) -> None:
-    request = {"recipe": recipe.to_json(), "platform": platform, "folder": str(folder), "test_batch": TEST_BATCH}
+def _export(recipe: Recipe, platform: str, variant: str, folder: Path) -> None:
+    where = {"platform": platform, "variant": variant, "folder": str(folder)}
+    request = {"recipe": recipe.to_json(), **where, "test_batch": TEST_BATCH}
     # jax reads its settings from JAX_*, and some of them change what is traced.
     plain = {k: v for k, v in os.environ.items() if not k.startswith("JAX_") and k != "XLA_FLAGS"}
     try:

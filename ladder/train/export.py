@@ -2,7 +2,7 @@
 
 `python -m ladder.train.export`, with the request on stdin:
 
-    {recipe, platform, folder, test_batch}  ->  folder/{program.json, <function>.bin, <function>.mlir}
+    {recipe, platform, variant, folder, test_batch}  ->  folder/{program.json, <function>.bin, <function>.mlir}
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from ladder.recipes import Recipe
-from ladder.train.artifact import FUNCTIONS, TRACED_WITH, Array, sha256, text_sha
-from ladder.train.program import build
+from ladder.train.artifact import FUNCTIONS, PLAIN, TRACED_WITH, Array, sha256, text_sha
+from ladder.train.program import Traced, build
 
 NAMES: dict[str, tuple[str, ...]] = {
     "feed": ("images", "labels", "idx", "draws"),
@@ -54,28 +54,37 @@ def boundary(tree: Any, names: tuple[str | None, ...] | None) -> list[dict[str, 
     return arrays
 
 
-def export(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None:
-    """Write the recipe's program for a platform into `folder`, whole or not at all. One process at a time may."""
+def export(recipe: Recipe, platform: str, variant: str, folder: Path, test_batch: int) -> None:
+    """Write the recipe's program into `folder`, whole or not at all. One process at a time may."""
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)  # what a killed export left
     scratch.mkdir(parents=True)
     try:
-        _write(recipe, platform, scratch, test_batch)
+        _write(recipe, platform, variant, scratch, test_batch)
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None:
-    leaves, functions = build(recipe, platform, test_batch)
+def _exported(function: str, traced: Traced, platform: str) -> jax.export.Exported:
+    # keep_unused: the StableHLO signature is the boundary, whole, for a runtime that knows nothing of jax.
+    jitted = jax.jit(traced[0], keep_unused=True, donate_argnums=(0,) if function == "step" else ())
+    return jax.export.export(jitted, platforms=[platform])(*traced[1])
+
+
+def _plain_sha(recipe: Recipe, platform: str, test_batch: int) -> str:
+    _, functions = build(recipe, PLAIN, test_batch)
+    return text_sha({name: text_without_locations(_exported(name, f, platform)) for name, f in functions.items()})
+
+
+def _write(recipe: Recipe, platform: str, variant: str, folder: Path, test_batch: int) -> None:
+    leaves, functions = build(recipe, variant, test_batch)
     texts: dict[str, str] = {}
     binaries: dict[str, str] = {}
     signatures: dict[str, Any] = {}
     for name, (function, shapes) in functions.items():
-        # keep_unused: the StableHLO signature is the boundary, whole, for a runtime that knows nothing of jax.
-        jitted = jax.jit(function, keep_unused=True, donate_argnums=(0,) if name == "step" else ())
-        exported = jax.export.export(jitted, platforms=[platform])(*shapes)
+        exported = _exported(name, (function, shapes), platform)
         serialised = bytes(exported.serialize())
         (folder / f"{name}.bin").write_bytes(serialised)
         binaries[name] = sha256(serialised)
@@ -89,6 +98,8 @@ def _write(recipe: Recipe, platform: str, folder: Path, test_batch: int) -> None
     assert set(texts) == set(FUNCTIONS)
     meta = {
         "sha": text_sha(texts),
+        "plain_sha": text_sha(texts) if variant == PLAIN else _plain_sha(recipe, platform, test_batch),
+        "variant": variant,
         "binaries": binaries,
         "platform": platform,
         "test_batch": test_batch,
@@ -104,7 +115,8 @@ def main() -> None:
     request = json.load(sys.stdin)
     jax.config.update("jax_threefry_partitionable", True)  # recorded by being fixed here
     jax.config.update("jax_default_prng_impl", "threefry2x32")
-    export(Recipe.from_json(request["recipe"]), request["platform"], Path(request["folder"]), request["test_batch"])
+    recipe = Recipe.from_json(request["recipe"])
+    export(recipe, request["platform"], request["variant"], Path(request["folder"]), request["test_batch"])
 
 
 if __name__ == "__main__":

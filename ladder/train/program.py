@@ -21,14 +21,14 @@ Traced = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, and the shape
 RENAMED = {"kernel": "w", "bias": "b"}
 
 
-def build(recipe: Recipe, platform: str, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, Traced]]:
-    """The state's layout and, by name, each function with the shapes it is exported at, for a jax platform.
+def build(recipe: Recipe, variant: str, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, Traced]]:
+    """The state's layout and, by name, each function with the shapes it is exported at, in a variant.
 
     Functions: `feed` and `test_feed` (images u8, labels i32, idx i32, draws) -> batch; `step` (state, batch, lr f32,
     key u32[2]) -> (state, metrics); `eval` (state, batch) -> (correct i32, top5 i32, loss_sum f32).
     Raises ValueError when the net's parameter count is not the recipe's.
     """
-    net = NETS[recipe.net](platform)
+    net = NETS[recipe.net](variant)
     data, spec = recipe.data, jax.ShapeDtypeStruct
     image = spec((1, *data.shape), jnp.float32)
     variables = jax.eval_shape(net.init, jax.random.key(0), image)

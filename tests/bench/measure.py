@@ -56,7 +56,7 @@ class Bench:
 def compiled(net: str) -> Bench:
     """The mnist rung's `net` through xla on this CPU."""
     (recipe,) = select(rung_recipes("mnist", MNIST), [net])
-    program, _ = program_for(recipe, "cpu")
+    program, _ = program_for(recipe, "cpu", "matmul-gradient")
     exe = make("xla", "cpu").compile(program)
     draw = np.random.Generator(np.random.Philox(1))
     sizes = (recipe.data.train, recipe.data.test)

@@ -46,7 +46,8 @@ def moved_source(to: Path) -> Path:
 
 def exported_from(source: Path, recipe: Recipe, folder: Path) -> str:
     """The SHA that a child gives which runs the source in `source`."""
-    request = {"recipe": recipe.to_json(), "platform": "cpu", "folder": str(folder), "test_batch": TEST_BATCH}
+    where = {"platform": "cpu", "variant": "plain", "folder": str(folder)}
+    request = {"recipe": recipe.to_json(), **where, "test_batch": TEST_BATCH}
     subprocess.run(
         [sys.executable, "-m", "ladder.train.export"],
         cwd=source,
@@ -125,10 +126,12 @@ def test_a_second_request_finds_the_program_in_the_cache(
     shared_cache: Path, tiny_tests: None, program: Callable[[str], Program], tiny: dict[str, Recipe]
 ) -> None:
     made = program("linear")
-    again, cached = program_for(tiny["linear"], "cpu")
+    again, cached = program_for(tiny["linear"], "cpu", "matmul-gradient")
     assert cached
     assert again.sha == made.sha
-    longer, cached = program_for(replace(tiny["linear"], epochs=99), "cpu")  # the rate is computed on the host
+    longer, cached = program_for(
+        replace(tiny["linear"], epochs=99), "cpu", "matmul-gradient"
+    )  # the rate is computed on the host
     assert cached
     assert longer.sha == made.sha
 
@@ -162,11 +165,11 @@ def test_a_damaged_program_in_the_cache_is_exported_again(
 ) -> None:
     folder = copied(program("linear"), no_programs)
     (folder / "step.bin").write_bytes(b"torn")
-    mended, cached = program_for(tiny["linear"], "cpu")
+    mended, cached = program_for(tiny["linear"], "cpu", "matmul-gradient")
     assert not cached
     assert mended.folder == folder
     assert mended.sha == program("linear").sha
-    assert program_for(tiny["linear"], "cpu")[1]
+    assert program_for(tiny["linear"], "cpu", "matmul-gradient")[1]
 
 
 def test_a_recipe_whose_parameter_count_is_not_the_nets_is_refused_and_leaves_nothing(
@@ -183,7 +186,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_in_words(
     (tmp_path / "file").touch()
     monkeypatch.setenv("LADDER_CACHE", str(tmp_path / "file" / "below"))
     with pytest.raises(LadderError, match="cannot be written") as told:
-        program_for(tiny["linear"], "cpu")
+        program_for(tiny["linear"], "cpu", "matmul-gradient")
     assert str(paths.cache()) in str(told.value)
 
 
@@ -194,9 +197,26 @@ def test_programs_of_other_recipes_targets_and_sources_have_other_keys(
     keys = [
         artifact.cache_key(recipe, "cpu"),
         artifact.cache_key(recipe, "cuda"),
+        artifact.cache_key(recipe, "cpu", "matmul-gradient"),
         artifact.cache_key(replace(recipe, batch=8), "cpu"),
         artifact.cache_key(replace(recipe, data=replace(recipe.data, test=99)), "cpu"),
     ]
     monkeypatch.setattr(artifact, "source_sha", lambda: "another source")
     keys.append(artifact.cache_key(recipe, "cpu"))
     assert len(set(keys)) == len(keys)
+
+
+def test_a_variant_that_changes_nothing_has_the_plain_programs_sha_and_one_that_does_carries_both(
+    tiny_tests: None, program: Callable[[str], Program], tiny: dict[str, Recipe], shared_cache: Path
+) -> None:
+    for net, differs in {"mlp": False, "cnn": True}.items():
+        fast, (plain, _) = program(net), program_for(tiny[net], "cpu")
+        assert (fast.variant, plain.variant) == ("matmul-gradient", "plain")
+        assert fast.plain_sha == plain.sha == plain.plain_sha
+        assert (fast.sha != plain.sha) == differs
+        assert fast.folder != plain.folder
+
+
+def test_an_unknown_variant_is_told_the_variants(tiny: dict[str, Recipe]) -> None:
+    with pytest.raises(LadderError, match="no program variant 'fast'; the variants are: plain, matmul-gradient"):
+        program_for(tiny["mlp"], "cpu", "fast")
