@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from ladder import manifests, paths, records, references, store
+from ladder import lowerers, manifests, paths, records, references, store
 from ladder.data import Dataset, prepare
 from ladder.errors import LadderError
 from ladder.judging import cells
@@ -94,6 +94,7 @@ class Run:
         self._store = store.open()
         self.uuid = str(uuid.uuid4())
         self._pool = self._start_pool()
+        lowerers.preflight(self.profile.lowerer, self.profile.environment, self._expected_programs)
         data_dir = Path(request.data_dir) if request.data_dir else None
         self.dataset = prepare("mnist", data_dir=data_dir, cache=paths.cache(), say=say)
         self.recipes = self._recipes(self.dataset)
@@ -137,6 +138,11 @@ class Run:
         data = Data(dataset.name, dataset.identity, dataset.train, dataset.test, dataset.classes, (28, 28, 1))
         chosen = select(rung_recipes(self._request.rung, data), self._request.nets, self._request.arms)
         return tuple(replace(r, epochs=self._request.epochs or r.epochs) for r in chosen)
+
+    def _expected_programs(self) -> list[Program]:
+        """The programs on the rung's own dataset, which has not been looked for yet: another has the same operations."""
+        chosen = select(rung_recipes(self._request.rung, MNIST), self._request.nets, self._request.arms)
+        return [self._program(recipe) for recipe in chosen]
 
     def _program(self, recipe: Recipe) -> Program:
         start = time.perf_counter()
@@ -207,6 +213,8 @@ class Run:
                         self._record_epoch(trial, max(event.attempt - 1, 1), line)
             elif event.type == "ready":
                 self._note_device(event)
+            elif event.type == "compiled" and (options := event.data.get("options")):
+                self._note_options(trial.recipe, options)
             on_event(event)
 
         job = Job(
@@ -262,6 +270,13 @@ class Run:
         with self._lock:
             if device not in self._writer.manifest["devices"]:
                 self._writer.update(devices=[*self._writer.manifest["devices"], device])
+
+    def _note_options(self, recipe: Recipe, options: Mapping[str, str]) -> None:
+        """What the lowerer chose for a program, beside that program."""
+        assert self._writer is not None
+        with self._lock:
+            programs = self._writer.manifest["programs"]
+            self._writer.update(programs={**programs, recipe.hash: {**programs[recipe.hash], "options": dict(options)}})
 
     def _record(self, trial: Trial, result: Result) -> FinalRow:
         """The trial's line: in the record on disk, then in the store."""

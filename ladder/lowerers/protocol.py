@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,10 +16,14 @@ Arrays = dict[str, Value]
 
 @dataclass(frozen=True)
 class Compiled:
-    """How a program was compiled: seconds per function, and whether each came from the compilation cache."""
+    """How a program was compiled: seconds per function, and whether each came from the compilation cache.
+
+    `options` is what the lowerer chose for this program, and why, for the record; nothing where there is no choice.
+    """
 
     seconds: Mapping[str, float]
     cached: Mapping[str, bool]
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Executable(Protocol):

@@ -93,6 +93,7 @@ class Trials:
             compile_s=round(time.perf_counter() - start, 4),
             seconds=dict(exe.compiled.seconds),
             cached=dict(exe.compiled.cached),
+            options=dict(exe.compiled.options),
         )
         return program, exe
 
