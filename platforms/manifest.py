@@ -3,15 +3,17 @@
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distributions, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from platforms import stack
+from platforms.detect import Detection, ask_all, detect, processor
+from platforms.probing import virtual_devices
 from platforms.profile import Profile
+from platforms.redact import redact
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy")
-PLUGINS = ("jax-cuda", "jax-rocm", "jax-plugin", "jax-mps", "jax-metal", "intel-extension-for-openxla", "iree-base")
 
 
 def core(root: Path) -> dict[str, Any]:
@@ -34,12 +36,17 @@ def core(root: Path) -> dict[str, Any]:
     }
 
 
-def box(profile: Profile) -> dict[str, Any]:
-    """What the box supplied: processor, kernel, memory, Python, packages, and the profile's environment as applied."""
-    return {
+def box(profile: Profile, detection: Detection | None = None) -> dict[str, Any]:
+    """What the box supplied: processor, kernel, memory, Python, packages, devices, driver, and the environment applied.
+
+    The vendor's tool is asked for devices and driver, under its deadline; a CPU has none to ask. `virtual_devices` is
+    how many devices the environment makes of the host's cores, 0 if none: such a run counts for no hardware.
+    """
+    found, seen = stack.installed(), detection or detect(profile, ask_all([profile]))
+    told = {
         "profile": profile.name,
         "environment": profile.environment,
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
@@ -47,8 +54,15 @@ def box(profile: Profile) -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "plugins": dict(sorted(_plugins())),
+        "plugins": {name: number for name, number in found.items() if name not in PACKAGES},
+        "triple": {name: found.get(name, "not installed") for name in stack.CORE} | stack.plugins(profile, found),
+        "devices": [device.name for device in seen.devices],
+        "driver": seen.driver or "unknown",
+        "detected": seen.reason,
+        "system_stack": stack.system_version(profile, found).get("here", "none"),
+        "virtual_devices": virtual_devices({**os.environ, **profile.environment}),
     }
+    return redact(told, os.environ)
 
 
 def _version(name: str) -> str:
@@ -56,21 +70,3 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
-
-
-def _plugins() -> Iterator[tuple[str, str]]:
-    for distribution in distributions():
-        metadata: Any = distribution.metadata  # empty, or None, for what a broken installation left
-        name, number = (metadata.get("Name"), metadata.get("Version")) if metadata else (None, None)
-        if name and number and name.lower().replace("_", "-").startswith(PLUGINS):
-            yield name, number
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or "unknown"
