@@ -1,8 +1,12 @@
-"""Is this box this platform? From the vendor's tool and the device files: a value and the reason for it."""
+"""Is this box this platform? From the vendor's tool and the device files: a value and the reason for it.
+
+python -m platforms.detect PLATFORM      the reason; exit 1 where it is not. Standard library only
+"""
 
 import os
 import platform
 import re
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +15,7 @@ from typing import Literal
 
 from platforms import process
 from platforms.process import Ended
-from platforms.profile import Profile, Tool
+from platforms.profile import Profile, Tool, UnknownProfile, load
 
 TOOL_S = 8.0
 SHOWN = 160
@@ -142,3 +146,18 @@ def processor() -> str:
 
 def _there(root: Path, pattern: str) -> bool:
     return next(root.glob(pattern.lstrip("/")), None) is not None
+
+
+def main(argv: Sequence[str]) -> int:
+    """0 where this box is the platform named; 1, with the reason, where it is not."""
+    try:
+        found = detect(load(argv[0] if argv else ""))
+    except UnknownProfile as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(found.reason, file=sys.stdout if found.found else sys.stderr)
+    return 0 if found.found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

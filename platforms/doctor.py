@@ -116,7 +116,7 @@ def _box(environ: Mapping[str, str], found: Mapping[str, str]) -> dict[str, Any]
 def _absent(p: Profile, detection: Detection) -> Report:
     if not detection.found:
         return Report(p.name, p.title, "not here", detection.reason)
-    check = Check("plugin", "WARN", f"none of {', '.join(p.plugins)} is installed", f"sh {p.setup}")
+    check = Check("plugin", "WARN", f"none of {', '.join(p.plugins)} is installed", f"bash {p.setup}")
     return Report(p.name, p.title, "not set up", detection.reason, checks=(check,))
 
 
@@ -167,7 +167,7 @@ def _hidden(p: Profile, environ: Mapping[str, str]) -> list[Check]:
 def _stack(p: Profile, found: Mapping[str, str]) -> Check:
     level, told = stack.judge(p, found)
     return Check(
-        "stack", level, told, "" if level == "OK" else f"sh {p.setup}" if level == "FAIL" else f"see {p.runbook}"
+        "stack", level, told, "" if level == "OK" else f"bash {p.setup}" if level == "FAIL" else f"see {p.runbook}"
     )
 
 
@@ -197,11 +197,11 @@ def _overridden(p: Profile, environ: Mapping[str, str]) -> list[Check]:
 def _runs(p: Profile, probed: Probed) -> Check:
     """The platform's own environment, a device of its own, and one product that is right."""
     if why := probing.trouble(probed):
-        return Check("runs", "FAIL", why, f"sh {p.setup}; see {p.runbook}")
+        return Check("runs", "FAIL", why, f"bash {p.setup}; see {p.runbook}")
     if not (own := _own(p, probed)):
         cause = "; ".join(probing.idle(probed)) or f"nothing installed provides '{p.driver or p.jax_platform}'"
         there = f"only {', '.join(d['id'] for d in probed.devices)}" if probed.devices else "no device"
-        return Check("runs", "FAIL", f"{there} started: {cause}", f"sh {p.setup}; see {p.runbook}")
+        return Check("runs", "FAIL", f"{there} started: {cause}", f"bash {p.setup}; see {p.runbook}")
     names = ", ".join(f"{d['id']} ({d['kind']})" for d in own)
     if "error" not in probed.told:
         return Check("runs", "WARN", f"{names} started; nothing was compiled", f"ladder run suite --platform {p.name}")
@@ -239,7 +239,7 @@ def _shell(probed: Probed, p: Profile | None, own: Mapping[str, Probed]) -> tupl
         what = (
             "unset XLA_FLAGS"
             if "XLA_FLAGS" in why
-            else f"sh {accelerator.setup}"
+            else f"bash {accelerator.setup}"
             if accelerator
             else "unset JAX_PLATFORMS"
         )
@@ -257,7 +257,7 @@ def _shell(probed: Probed, p: Profile | None, own: Mapping[str, Probed]) -> tupl
         chose = "fell back to" if listed else "chose"
         why = f"nothing installed provides '{accelerator.jax_platform}'"
         told = f"{probed.setting}: jax {chose} {there} without a word: {why}"
-        return (*checks, Check("shell", level, told, f"sh {accelerator.setup}"))
+        return (*checks, Check("shell", level, told, f"bash {accelerator.setup}"))
     if listed and not probed.accelerators:
         told = f"{probed.setting}: jax fell back to {there} without a word"
         return (*checks, Check("shell", "WARN", told, "unset JAX_PLATFORMS"))

@@ -1,12 +1,11 @@
 """The distributions that a platform's stack is made of, which versions go together, and whether an install kept them.
 
-    python platforms/stack.py save FILE      before an install: the stack as it is
+    python platforms/stack.py save FILE      before an install: the stack as it is, as constraints for pip
     python platforms/stack.py check FILE     after it: exit 1, with the list, where the stack is not the one saved
 
 Standard library only, so that it runs under an interpreter in which Ladder is not installed yet.
 """
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -121,14 +120,15 @@ def main(argv: Sequence[str]) -> int:
         return 2
     file, found = Path(argv[1]), installed()
     if argv[0] == "save":
-        file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        file.write_text("".join(f"{name}=={number}\n" for name, number in found.items()), "utf-8")
         print(f"the stack before: {', '.join(f'{n} {v}' for n, v in found.items()) or 'nothing of it is installed'}")
         return 0
     try:
-        before = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        lines = [line.partition("==") for line in file.read_text("utf-8").splitlines()]
+    except OSError as error:
         print(f"the stack before the install is not known: {error}", file=sys.stderr)
         return 1
+    before = {name: number for name, _, number in lines if number}
     if not before:
         print("FAIL: nothing of a vendor's stack was there before the install, so nothing was preserved")
         return 1
