@@ -14,8 +14,8 @@ AGAIN = "python -m ladder.ties.calibrate"
 class Bound:
     """What a metric of a gate may be at most, and why.
 
-    `clean` is the largest value of healthy pairs and of the same side twice, over `n` ties; `fault` the injected fault
-    that moves the metric least among those that it is there to catch, to `caught` at least.
+    `clean` is the largest value of `n` healthy ties, `of` whose it is; `fault` the injected fault that moves the metric
+    least among those that it is there to catch, to `caught`.
     """
 
     gate: str
@@ -24,6 +24,7 @@ class Bound:
     family: str  # of the program's heaviest operation: "dot" or "conv"
     bound: float
     clean: float
+    of: str
     n: int
     fault: str
     caught: float
