@@ -16,6 +16,7 @@ lint: $(VENV)/.ladder-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
+	$(BIN)/ladder platforms --check
 
 bench: $(VENV)/.ladder-dev
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -26,7 +26,7 @@ def keep(run: str, /, *, as_json: Json = False) -> None:
     if as_json:
         print_json({"name": path.name, "folder": str(path.relative_to(root))})
     else:
-        print(f"{path.name} is in {path.relative_to(root.parent)}; next: git add it")
+        print(f"{path.name} is in {path.relative_to(root.parent)}; next: git add it, then ladder platforms")
 
 
 @app.command(name="import")
