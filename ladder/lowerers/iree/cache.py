@@ -46,9 +46,7 @@ def read(folder: Path) -> tuple[tuning.Choice | None, str]:
         meta = json.loads((folder / CHOICE).read_text())
         if changed := [f for f in FUNCTIONS if sha256((folder / f"{f}.vmfb").read_bytes()) != meta["modules"][f]]:
             return None, f"its modules were changed: {', '.join(changed)}"
-        fields = meta["choice"]
-        tried = tuple(tuning.Tried(**one) for one in fields["tried"])
-        return tuning.Choice(**{**fields, "flags": tuple(fields["flags"]), "tried": tried}), ""
+        return tuning.Choice.from_json(meta["choice"]), ""
     except (OSError, ValueError, KeyError, TypeError) as error:
         return None, f"it is not whole: {error!r}"
 
@@ -93,7 +91,7 @@ def _tune(program: Program, target: targets.Target, device: int, folder: Path, s
     try:
         sets = flags.flag_sets(target, program.stablehlo("step"))
         choice = tuning.tune(program, target, device, sets, scratch, say)
-        say(f"iree: program {program.sha[:12]} keeps {choice.kept.told()}: {choice.reason}; {choice.seconds:.0f} s")
+        say(f"iree: program {program.sha[:12]} keeps {choice.kept.told()}; {choice.reason}; {choice.seconds:.0f} s")
         for path in scratch.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)

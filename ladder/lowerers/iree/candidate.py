@@ -1,6 +1,8 @@
 """The child that tries the modules of one flag set: a SIGSEGV in them costs that flag set and nothing else.
 
-`python -m ladder.lowerers.iree.candidate`, {program, modules, device, timed, out} on stdin -> out/told.json, outputs.npz
+    python -m ladder.lowerers.iree.candidate
+
+with {program, modules, device, timed, out} on stdin -> out/told.json, out/outputs.npz
 """
 
 import json

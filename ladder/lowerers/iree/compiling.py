@@ -27,6 +27,7 @@ SUBSTITUTES = {
 }
 
 _ILLEGAL = re.compile(r"(?:failed to legalize|failed to legalize unresolved|unsupported)[^']*operation '([\w.]+)'")
+_ALIASES = re.compile(r"(?:tf\.aliasing_output = \d+ : i32|jax\.buffer_donor = true)(?:, )?")
 _PARTITIONS = re.compile(r"mhlo\.num_(?:partitions|replicas) = (\d+)")
 
 
@@ -39,13 +40,22 @@ class Compilation:
     operation: str = ""
 
 
+def without_donation(text: str) -> str:
+    """StableHLO text whose arguments are not given up to results.
+
+    IREE 3.13.0 writes a result into the argument that it aliases even where the old value is still to be read: the
+    mlp's backward pass then multiplies by weights that are already updated, and 43 % of fc2's update is wrong.
+    """
+    return _ALIASES.sub("", text).replace(" {}", "")
+
+
 def compile_text(
-    source: Path, output: Path | None, target: targets.Target, flags: Sequence[str], limit_s: float = COMPILE_LIMIT_S
+    text: str, output: Path | None, target: targets.Target, flags: Sequence[str], limit_s: float = COMPILE_LIMIT_S
 ) -> Compilation:
     """Compile a StableHLO text to a module; with no output, only as far as IREE's own input dialects."""
     where = ["-o", str(output)] if output else ["--compile-to=input", "-o", os.devnull]
-    argv = [targets.compiler(), "--iree-input-type=stablehlo", *target.compile_flags(), *flags, str(source), *where]
-    ended = children.run(argv, limit_s, os.environ)
+    argv = [targets.compiler(), "--iree-input-type=stablehlo", *target.compile_flags(), *flags, "-", *where]
+    ended = children.run(argv, limit_s, os.environ, without_donation(text))
     if ended.code == 0:
         return Compilation(ended.seconds, "")
     illegal = _ILLEGAL.search(ended.errors)
@@ -71,7 +81,7 @@ def check_operations(program: Program, target: targets.Target) -> None:
                 "data parallel is n/a on lowerer iree: collectives exist on the PJRT path only",
                 "train on one device, or through lowerer xla",
             )
-        done = compile_text(program.folder / f"{name}.mlir", None, target, ())
+        done = compile_text(program.stablehlo(name), None, target, ())
         if done.error:
             raise unsupported(program, name, done)
 

@@ -36,9 +36,10 @@ class Device:
             devices = driver.query_available_devices()
             if not 0 <= index < len(devices):
                 raise LadderError(
-                    f"IREE's driver '{target.driver}' has {len(devices)} devices; there is no device {index}", target.check
+                    f"IREE's driver '{target.driver}' has {len(devices)} devices; there is no device {index}",
+                    target.check,
                 )
-            self.hal = driver.create_device(devices[index])
+            self.hal = driver.create_device(devices[index], None)
         except (RuntimeError, ValueError) as error:
             line = str(error).splitlines()[0]
             raise LadderError(f"IREE's driver '{target.driver}' did not start: {line}", target.check) from error
@@ -70,7 +71,9 @@ class Call:
     def __init__(self, device: Device, module: Path, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         loaded = rt.VmModule.copy_buffer(device.vm, module.read_bytes())
         self._context = rt.VmContext(device.vm, modules=[rt.create_hal_module(device.vm, device.hal), loaded])
-        self._function = loaded.lookup_function("main")
+        function = loaded.lookup_function("main")
+        assert function is not None, f"{module.name} has no function main"
+        self._function = function
         self._inputs, self._outputs = [a.name for a in inputs], [a.name for a in outputs]
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Value]:

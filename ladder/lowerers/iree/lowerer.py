@@ -42,7 +42,9 @@ class Iree:
         """Tune and compile, or find again. Raises Unsupported, LadderError, or DroppedState (gate G4)."""
         check_boundary(program)
         if program.platform != EXPORTED_FOR:
-            raise Unsupported(f"program {program.sha[:12]} is for {program.platform}; iree takes the {EXPORTED_FOR} form")
+            raise Unsupported(
+                f"program {program.sha[:12]} is for {program.platform}; iree takes the {EXPORTED_FOR} form"
+            )
         folder, choice, cached = cache.choice_for(program, self._target, self._index, self._version, _say)
         return IreeExecutable(
             self._device,

@@ -44,7 +44,12 @@ TARGETS = {
         Target("cuda", "cuda", ("--iree-cuda-target={chip}",), "sm_80", check="nvidia-smi"),
         Target("rocm", "hip", ("--iree-rocm-target={chip}",), "gfx1100", check="rocminfo"),
         Target("vulkan-spirv", "vulkan", ("--iree-vulkan-target={chip}",), "rdna3", check="vulkaninfo --summary"),
-        Target("metal-spirv", "metal", ("--iree-metal-compile-to-metallib=false",), check="system_profiler SPDisplaysDataType"),
+        Target(
+            "metal-spirv",
+            "metal",
+            ("--iree-metal-compile-to-metallib=false",),
+            check="system_profiler SPDisplaysDataType",
+        ),
     )
 }
 
@@ -67,7 +72,7 @@ def installed_version() -> str:
             raise LadderError(f"{name} is not installed; lowerer iree needs it", "pip install 'ladder[iree]'") from None
     if found[COMPILER] != found[RUNTIME]:
         raise LadderError(
-            f"{COMPILER} is {found[COMPILER]} and {RUNTIME} is {found[RUNTIME]}: a runtime runs its own compiler's code",
+            f"{COMPILER} is {found[COMPILER]} and {RUNTIME} is {found[RUNTIME]}; they must be one version",
             f"pip install {RUNTIME}=={found[COMPILER]}",
         )
     return found[COMPILER]
