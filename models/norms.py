@@ -20,7 +20,7 @@ class ExampleNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        x = _wide(x)
+        x = widened(x)
         return _affine(self, _normalise(x, *_moments(x, (1, 2)), self.eps))
 
 
@@ -37,7 +37,7 @@ class BatchNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        x, c = _wide(x), x.shape[-1]
+        x, c = widened(x), x.shape[-1]
         running_mean = self.variable("stats", "mean", jnp.zeros, (c,), jnp.float32)
         running_var = self.variable("stats", "var", jnp.zeros, (c,), jnp.float32)
         seen = self.variable("stats", "seen", jnp.zeros, (), jnp.int32)
@@ -57,11 +57,12 @@ class LayerNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        x = _wide(x)
+        x = widened(x)
         return _affine(self, _normalise(x, *_moments(x, (-1,)), self.eps))
 
 
-def _wide(x: jax.Array) -> jax.Array:
+def widened(x: jax.Array) -> jax.Array:
+    """In float32, or float64 where it is so already."""
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
