@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from ladder import paths
 from ladder.errors import LadderError
-from ladder.lowerers.iree import flags, targets, tuning
+from ladder.lowerers.iree import compiling, flags, targets, tuning
 from ladder.train.artifact import FUNCTIONS, Program, sha256
 
 LOCK_LIMIT_S = 1200.0  # a whole walk of another process
@@ -32,8 +32,16 @@ def processor() -> str:
 
 def folder_for(program: Program, target: targets.Target, version: str) -> Path:
     """Where the program's chosen modules lie, or would."""
-    sets = flags.flag_sets(target, program.stablehlo("step"))
-    decides = [program.sha, version, asdict(target), processor(), [asdict(one) for one in sets]]
+    step = program.stablehlo("step")
+    sets = flags.flag_sets(target, step)
+    decides = [
+        program.sha,
+        sha256(compiling.without_donation(step).encode()),
+        version,
+        asdict(target),
+        processor(),
+        [asdict(one) for one in sets],
+    ]
     key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:24]
     return paths.cache() / "iree" / f"{program.sha[:12]}-{target.name}-{key}"
 

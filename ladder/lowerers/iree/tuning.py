@@ -64,9 +64,9 @@ class Choice:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The choice that `dataclasses.asdict` wrote. Raises KeyError or TypeError for another."""
-        values: dict[str, Any] = dict(fields)
-        tried = tuple(Tried(**one) for one in fields["tried"])
-        return cls(**{**values, "flags": tuple(values["flags"]), "tried": tried})
+        values: dict[str, Any] = {**fields, "flags": tuple(fields["flags"])}
+        values["tried"] = tuple(Tried(**one) for one in fields["tried"])
+        return cls(**values)
 
     @property
     def kept(self) -> Tried:
