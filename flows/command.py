@@ -11,7 +11,6 @@ from flows.climbing import climb_through, last_rung
 from flows.climbing import rungs as rungs_in_order
 from ladder.errors import LadderError
 from ladder.recipes import rung_recipes, select
-from ladder.recipes.mnist import MNIST
 from ladder.report import told, verdict_table
 from ladder.request import Request, check_seeds, profile_for
 from ladder.run import Outcome, drive
@@ -95,7 +94,7 @@ def climb_rungs(
 def check(request: Request) -> None:
     """What is wrong with a request is told at once, not after a server has started."""
     check_seeds(request.seeds)
-    select(rung_recipes(request.rung, MNIST), request.nets, request.arms)
+    select(rung_recipes(request.rung), request.nets, request.arms)
     profile_for(request.platform, request.lowerer)
     if request.epochs is not None and request.epochs < 1:
         raise LadderError(f"--epochs {request.epochs}: at least 1")

@@ -11,11 +11,10 @@ from pydantic import Field
 
 from flows.train import train
 from ladder import lowerers
-from ladder.recipes import RUNGS, Data, rung_recipes
+from ladder.recipes import RUNGS, rung_recipes, select
 from ladder.run import Request
 from platforms import profile
 
-ANY_DATA = Data("any", "", train=1, test=1, classes=1, shape=(1, 1, 1))  # the nets and arms do not depend on it
 PROFILES_OWN = "of the platform"  # the choice "the lowerer that the platform's profile names"
 
 
@@ -48,13 +47,13 @@ Hours = Annotated[float, Field(gt=0, le=1000)]
 
 def rung_flow(rung: str) -> Flow[..., State[Any]]:
     """The flow of a rung. It is the library's run in Prefect's clothes: see flows.train."""
-    recipes = rung_recipes(rung, ANY_DATA)
-    every_net = list(dict.fromkeys(r.net for r in recipes))
-    every_arm = list(dict.fromkeys(r.arm for r in recipes))
+    recipes = rung_recipes(rung)
+    usual_nets = list(dict.fromkeys(r.net for r in select(recipes)))
+    usual_arms = list(dict.fromkeys(r.arm for r in select(recipes)))
 
     @offers(
-        nets=list[choice("Net", every_net)],
-        arms=list[choice("Arm", every_arm)],
+        nets=list[choice("Net", (r.net for r in recipes))],
+        arms=list[choice("Arm", (r.arm for r in recipes))],
         seeds=Seeds,
         exact_seeds=list[Annotated[int, Field(ge=0)]],
         platform=Platform,
@@ -64,8 +63,8 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
         budget_hours=Optional[Hours],  # noqa: UP045
     )
     def run(
-        nets: list[str] = every_net,
-        arms: list[str] = every_arm,
+        nets: list[str] = usual_nets,
+        arms: list[str] = usual_arms,
         seeds: int = 3,
         exact_seeds: list[int] = [],  # noqa: B006  a form's default; never changed
         platform: str = "cpu",
@@ -98,8 +97,8 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
         return train(
             Request(
                 rung=rung,
-                nets=some(nets, of=every_net),
-                arms=some(arms, of=every_arm),
+                nets=some(nets, of=usual_nets),
+                arms=some(arms, of=usual_arms),
                 seeds=tuple(exact_seeds) or tuple(range(1, seeds + 1)),
                 platform=str(platform),
                 lowerer=None if lowerer == PROFILES_OWN else str(lowerer),
@@ -118,5 +117,6 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
 
 
 mnist = rung_flow("mnist")
+cifar = rung_flow("cifar")
 
-RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"mnist": mnist}  # a deployment's entrypoint is `flows.rungs.<rung>`
+RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"mnist": mnist, "cifar": cifar}  # a deployment's entrypoint is `flows.rungs.<rung>`

@@ -20,8 +20,7 @@ from ladder.lowerers import faulty
 from ladder.pool.events import Event
 from ladder.pool.pool import Cancelled, Job, OnEvent, Pool, Result, WorkerSpec
 from ladder.pool.slot import Slot
-from ladder.recipes import Data, Recipe, rung_recipes, select
-from ladder.recipes.mnist import MNIST
+from ladder.recipes import RUNGS, Data, Recipe, rung_recipes, select
 from ladder.records import EpochRow, FinalRow
 from ladder.references import Match
 from ladder.report import report_markdown
@@ -84,7 +83,7 @@ class Run:
     def _open(self) -> None:
         request, say = self._request, self._say
         check_seeds(request.seeds)
-        select(rung_recipes(request.rung, MNIST), request.nets, request.arms)
+        select(rung_recipes(request.rung), request.nets, request.arms)
         if request.epochs is not None and request.epochs < 1:
             raise LadderError(f"--epochs {request.epochs}: at least 1")
         if request.fault:
@@ -96,7 +95,7 @@ class Run:
         self._pool = self._start_pool()
         lowerers.preflight(self.profile.lowerer, self.profile.environment, self._expected_programs)
         data_dir = Path(request.data_dir) if request.data_dir else None
-        self.dataset = prepare("mnist", data_dir=data_dir, cache=paths.cache(), say=say)
+        self.dataset = prepare(RUNGS[request.rung].data.name, data_dir=data_dir, cache=paths.cache(), say=say)
         self.recipes = self._recipes(self.dataset)
         self.programs = {r.hash: self._program(r) for r in self.recipes}
         self.trials = tuple(
@@ -135,13 +134,15 @@ class Run:
         return Pool(slots)
 
     def _recipes(self, dataset: Dataset) -> tuple[Recipe, ...]:
-        data = Data(dataset.name, dataset.identity, dataset.train, dataset.test, dataset.classes, (28, 28, 1))
+        data = Data(dataset.name, dataset.identity, dataset.train, dataset.test, dataset.classes, dataset.shape)
+        if dataset.test_shape != dataset.shape:
+            data = replace(data, test_shape=dataset.test_shape)
         chosen = select(rung_recipes(self._request.rung, data), self._request.nets, self._request.arms)
         return tuple(replace(r, epochs=self._request.epochs or r.epochs) for r in chosen)
 
     def _expected_programs(self) -> list[Program]:
-        """The programs on the rung's own dataset, which has not been looked for yet: another has the same operations."""
-        chosen = select(rung_recipes(self._request.rung, MNIST), self._request.nets, self._request.arms)
+        """The programs on the rung's own dataset, not looked for yet: on another they have the same operations."""
+        chosen = select(rung_recipes(self._request.rung), self._request.nets, self._request.arms)
         return [self._program(recipe) for recipe in chosen]
 
     def _program(self, recipe: Recipe) -> Program:

@@ -10,12 +10,12 @@ class Cnn(nn.Module):
     """`[n, 28, 28, 1] f32 -> [n, 10] f32` logits. `variant`: how it is written, not what it computes."""
 
     variant: str = "plain"
-    channels: int = 32
     width: int = 512
+    channels: int = 32
     classes: int = 10
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         x = nn.relu(Conv3x3(self.channels, self.variant, name="conv1")(x))
         x = nn.relu(Conv3x3(self.channels, self.variant, name="conv2")(x))
         x = max_pool2x2(x)

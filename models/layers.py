@@ -11,18 +11,20 @@ MATMUL_GRADIENT = "matmul-gradient"  # the variant in which a convolution's weig
 class Conv3x3(nn.Module):
     """3x3 convolution, stride 1, one pixel of zero padding all round, with bias: `[n, h, w, c] -> [n, h, w, features]`.
 
-    NHWC, HWIO. The `variant` decides how the weight gradient is written.
+    NHWC, HWIO, computed in `dtype`; parameters are float32. The `variant` decides how the weight gradient is written.
     """
 
     features: int
     variant: str
+    dtype: str = "float32"
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         kernel = self.param("kernel", nn.initializers.zeros, (3, 3, x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
         convolve = _convolve_matmul_gradient if self.variant == MATMUL_GRADIENT else _convolve
-        return convolve(x, kernel) + bias
+        dtype = jnp.dtype(self.dtype)
+        return convolve(x.astype(dtype), kernel.astype(dtype)) + bias.astype(dtype)
 
 
 def _convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:

@@ -10,6 +10,6 @@ class Linear(nn.Module):
     classes: int = 10
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         x = x.reshape(x.shape[0], -1)
         return nn.Dense(self.classes, name="fc1")(x)

@@ -11,7 +11,7 @@ class Mlp(nn.Module):
     classes: int = 10
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         x = x.reshape(x.shape[0], -1)
         x = nn.relu(nn.Dense(self.width, name="fc1")(x))
         x = nn.relu(nn.Dense(self.width, name="fc2")(x))

@@ -70,7 +70,7 @@ def test_no_record_tells_a_path_of_this_machine(ask: Ask, idx_folder: Path) -> N
     ("changes", "message"),
     [
         ({"rung": "mnisty"}, "there is no rung 'mnisty'"),
-        ({"rung": "cifar"}, "planned, not built yet"),
+        ({"rung": "imagenet"}, "planned, not built yet"),
         ({"nets": ("vgg",)}, "no net 'vgg'; it has: linear, mlp, cnn"),
         ({"arms": ("adam",)}, "no arm 'adam'; it has: sgd"),
         ({"seeds": (1, 2, 1)}, "seed 1 is given twice"),

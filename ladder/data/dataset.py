@@ -3,15 +3,22 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ladder.data import cache as datasets
-from ladder.data import embedded, idx, tfds, tfds_download
-from ladder.data.identity import MNIST_IDENTITY
+from ladder.data import cifar, embedded, idx, tfds, tfds_download
+from ladder.data.files import open_split
+from ladder.data.identity import CIFAR10_IDENTITY, MNIST5K_IDENTITY, MNIST_IDENTITY
 from ladder.data.source import Found, SourceError
 from ladder.errors import LadderError
 
-NAMES = ("mnist", "mnist5k")
-HINT = "ladder run mnist --data-dir DIR, with MNIST's four IDX files (gzipped or not) in DIR, trains on the full MNIST"
+PUBLISHED = {"mnist": MNIST_IDENTITY, "mnist5k": MNIST5K_IDENTITY, "cifar10": CIFAR10_IDENTITY}
+ORIGINALS = {"mnist": (idx.look, idx.HINT), "cifar10": (cifar.look, cifar.HINT)}
+HINTS = {
+    "mnist": "ladder run mnist --data-dir DIR, with MNIST's four IDX files (gzipped or not) in DIR",
+    "cifar10": "ladder run cifar --data-dir DIR, with cifar-10-batches-bin or -py in DIR; or pip install '.[tfds]' in"
+    " the checkout, and TFDS downloads it",
+}
 
 Say = Callable[[str], None]
 Source = tuple[str, str, Callable[[], Found | str]]  # its title, the dataset it gives, how to ask it
@@ -29,6 +36,8 @@ class Dataset:
     train: int
     test: int
     classes: int
+    shape: tuple[int, int, int]  # height, width, channels of a training image
+    test_shape: tuple[int, int, int]
     decoder: str  # what decoded the source, with its version
 
 
@@ -47,8 +56,8 @@ def prepare(
     files, even where `tfds_dir` (default: TFDS_DATA_DIR, else ~/tensorflow_datasets) has a prepared one. Raises
     LadderError if it holds neither or a broken one, if no source has the dataset, or if the cache cannot be written.
     """
-    if name not in NAMES:
-        raise LadderError(f"there is no dataset '{name}'; the datasets are: {', '.join(NAMES)}")
+    if name not in PUBLISHED:
+        raise LadderError(f"there is no dataset '{name}'; the datasets are: {', '.join(PUBLISHED)}")
     if name == "mnist5k" and data_dir is not None:
         raise LadderError(f"mnist5k is embedded, so --data-dir {data_dir} cannot give it", "leave --data-dir out")
 
@@ -78,36 +87,44 @@ def prepare(
                 train=meta["train"],
                 test=meta["test"],
                 classes=meta["classes"],
+                shape=_shape(folder, "train"),
+                test_shape=_shape(folder, "test"),
                 decoder=meta["decoder"],
             )
             _warn(name, dataset, tell)
             return dataset
     if data_dir is not None:
-        raise LadderError(f"--data-dir {data_dir} holds no MNIST. {'; '.join(reasons)}", idx.HINT)
-    raise LadderError(f"no source has {name}. {'; '.join(reasons)}", HINT)
+        raise LadderError(f"--data-dir {data_dir} holds no {name}. {'; '.join(reasons)}", ORIGINALS[name][1])
+    raise LadderError(f"no source has {name}. {'; '.join(reasons)}", HINTS[name])
+
+
+def _shape(folder: Path, split: Literal["train", "test"]) -> tuple[int, int, int]:
+    height, width, channels = open_split(folder, split)[0].shape[1:]
+    return height, width, channels
 
 
 def _sources(name: str, data_dir: Path | None, tfds_dir: Path | None, allow_download: bool, tell: Say) -> list[Source]:
-    last: Source = ("embedded subset", "mnist5k", embedded.look)
+    last: list[Source] = [("embedded subset", "mnist5k", embedded.look)] if name.startswith("mnist") else []
     if name == "mnist5k":
-        return [last]
+        return last
+    originals, hint = ORIGINALS[name]
     if data_dir is not None:
         if not data_dir.is_dir():
-            raise LadderError(f"--data-dir {data_dir} is {'a file' if data_dir.exists() else 'not there'}", idx.HINT)
+            raise LadderError(f"--data-dir {data_dir} is {'a file' if data_dir.exists() else 'not there'}", hint)
         return [
-            ("prepared TFDS in --data-dir", name, lambda: tfds.look(data_dir, "--data-dir")),
-            ("original files in --data-dir", name, lambda: idx.look(data_dir)),
+            ("prepared TFDS in --data-dir", name, lambda: tfds.look(name, data_dir, "--data-dir")),
+            ("original files in --data-dir", name, lambda: originals(data_dir)),
         ]
     folder, where = (tfds_dir, "the given TFDS folder") if tfds_dir else tfds.default_dir()
 
     def download() -> Found | str:
-        return tfds_download.look(folder, where, tell) if allow_download else "not asked, downloads are off"
+        return tfds_download.look(name, folder, where, tell) if allow_download else "not asked, downloads are off"
 
     return [
-        ("prepared TFDS", name, lambda: tfds.look(folder, where)),
+        ("prepared TFDS", name, lambda: tfds.look(name, folder, where)),
         ("original files", name, lambda: "--data-dir is not given"),
         ("TFDS download", name, download),
-        last,
+        *last,
     ]
 
 
@@ -115,6 +132,7 @@ def _warn(asked: str, dataset: Dataset, tell: Say) -> None:
     if dataset.name != asked:
         sizes = f"{dataset.train:,} training and {dataset.test:,} test images"
         tell(f"FALLBACK: {dataset.name}, {sizes}, instead of {asked}; it has its own recipe hash and reference")
-        tell(f"FALLBACK: {HINT}")
-    elif dataset.name == "mnist" and dataset.identity != MNIST_IDENTITY:
-        tell(f"NOT the published MNIST: identity {dataset.identity}, published {MNIST_IDENTITY}; it has no reference")
+        tell(f"FALLBACK: {HINTS[asked]} trains on the full {asked}")
+    elif dataset.identity != PUBLISHED[asked]:
+        told = f"identity {dataset.identity}, published {PUBLISHED[asked]}; it has no reference"
+        tell(f"NOT the published {asked}: {told}")

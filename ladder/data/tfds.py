@@ -1,6 +1,7 @@
-"""MNIST as TensorFlow Datasets prepared it, in its array_record format, read without TensorFlow.
+"""Datasets as TensorFlow Datasets prepared them, in its array_record format, read without TensorFlow.
 
-TFDS shuffles the examples when it prepares them and keeps no id, so they are put back into file order here.
+TFDS shuffles the examples when it prepares them, so they are put back into file order here: cifar10 by the id that it
+keeps, mnist, which has none, by a table.
 """
 
 import io
@@ -8,6 +9,8 @@ import json
 import os
 import re
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,11 +18,27 @@ from typing import Any
 import numpy as np
 
 from ladder.data import order
-from ladder.data.identity import MNIST_IDENTITY, Arrays, identity
+from ladder.data.identity import MNIST_IDENTITY, Array, Arrays, identity
 from ladder.data.source import Found, SourceError, fingerprint
 
-CLASSES = 10
 HINT = "remove that prepared version, and prepare it again"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A prepared split in TFDS's order: images uint8 [N, H, W, C], labels uint8 [N], and the ids, if it has them."""
+
+    images: Array
+    labels: Array
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Builder:
+    """A dataset that TFDS prepares: the shape of its PNG images, and how both splits get back into file order."""
+
+    shape: tuple[int, int, int]
+    restore: Callable[[Split, Split], Arrays]
 
 
 def default_dir() -> tuple[Path, str]:
@@ -29,65 +48,85 @@ def default_dir() -> tuple[Path, str]:
     return Path.home() / "tensorflow_datasets", "~/tensorflow_datasets"
 
 
-def look(tfds_dir: Path, where: str) -> Found | str:
-    """The newest prepared mnist 3.x in `tfds_dir`, called `where` in answers, or why there is none that can be read.
+def look(name: str, tfds_dir: Path, where: str) -> Found | str:
+    """The newest prepared 3.x of `name` in `tfds_dir`, called `where` in answers, or why there is none that can be read.
 
     Reads the files' bytes but does not import TFDS: that takes a second, and a cached dataset does not need it.
     Raises SourceError if files of a prepared version are missing or cannot be read.
     """
-    versions = [p for p in (tfds_dir / "mnist").glob("3.*") if re.fullmatch(r"3\.\d+\.\d+", p.name)]
+    versions = [p for p in (tfds_dir / name).glob("3.*") if re.fullmatch(r"3\.\d+\.\d+", p.name)]
     prepared = [p for p in versions if (p / "dataset_info.json").is_file()]
     if not prepared:
-        return f"no mnist/3.* with a dataset_info.json in {where}"
+        return f"no {name}/3.* with a dataset_info.json in {where}"
     folder = max(prepared, key=lambda p: [int(part) for part in p.name.split(".")])
-    source = f"TFDS mnist {folder.name} in {where}"
+    source = f"TFDS {name} {folder.name} in {where}"
     try:
         info = json.loads((folder / "dataset_info.json").read_bytes())
         file_format = info.get("fileFormat", "tfrecord")
         if file_format != "array_record":
             return f"{source} is {file_format}, which needs TensorFlow; `tfds convert_format` makes it array_record"
-        names = ["dataset_info.json", "features.json", *_shards(info)]
-        files = [(name, (folder / name).read_bytes()) for name in names]
+        names = ["dataset_info.json", "features.json", *_shards(name, info)]
+        files = [(file, (folder / file).read_bytes()) for file in names]
     except OSError as error:
         raise SourceError(f"{source}: {Path(error.filename).name} cannot be read: {error.strerror}", HINT) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{source}: dataset_info.json is damaged: {error!r}", HINT) from error
     return Found(
         source=source,
-        fingerprint=fingerprint("mnist tfds 1", files),
+        fingerprint=fingerprint(f"{name} tfds 1", files),
         decoder=f"Pillow {version('pillow')} PNG via TFDS {version('tensorflow-datasets')}",
-        decode=lambda: decode(folder, source),
+        decode=lambda: decode(name, folder, source),
     )
 
 
-def _shards(info: dict[str, Any]) -> list[str]:
+def _shards(name: str, info: dict[str, Any]) -> list[str]:
     counts = {split["name"]: len(split["shardLengths"]) for split in info["splits"]}
-    return [f"mnist-{s}.array_record-{i:05d}-of-{n:05d}" for s, n in sorted(counts.items()) for i in range(n)]
+    return [f"{name}-{s}.array_record-{i:05d}-of-{n:05d}" for s, n in sorted(counts.items()) for i in range(n)]
 
 
-def decode(folder: Path, source: str) -> Arrays:
-    """The published MNIST in file order, from a prepared folder in any order. Takes about 10 s.
+def decode(name: str, folder: Path, source: str) -> Arrays:
+    """The dataset in file order, from a prepared folder in any order. Takes about 10 s.
 
-    Raises SourceError if the folder cannot be read or holds anything else.
+    Raises SourceError if the folder cannot be read or its order cannot be restored.
     """
+    builder = BUILDERS[name]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of TFDS's own imports
-            parts = [part for split in ("train", "test") for part in read_split(folder, split)]
+            train, test = (read_split(folder, split, builder.shape) for split in ("train", "test"))
     except Exception as error:  # whatever TFDS, array_record and Pillow raise for damaged files
         reason = " ".join(str(error).replace(str(folder), folder.name).split())[:200]
         raise SourceError(f"{source} cannot be read: {type(error).__name__}: {reason}", HINT) from error
     try:
-        arrays = order.restore(Arrays(*parts, classes=CLASSES), *order.load_table())
+        return builder.restore(train, test)
     except SourceError as error:
-        raise SourceError(f"{source}: {error.message}", HINT) from error
+        raise SourceError(f"{source} {error.message}", HINT) from error
+
+
+def by_table(train: Split, test: Split) -> Arrays:
+    """The published MNIST, by the shipped order table. Raises SourceError for anything else."""
+    shuffled = Arrays(train.images, train.labels, test.images, test.labels, classes=10)
+    arrays = order.restore(shuffled, *order.load_table())
     if (got := identity(arrays)) != MNIST_IDENTITY:
-        other = f"holds other examples than the published MNIST, so their file order is unknown (identity {got})"
-        raise SourceError(f"{source} {other}", HINT)
+        other = "holds other examples than the published MNIST, so their file order is unknown"
+        raise SourceError(f"{other} (identity {got})")
     return arrays
 
 
-def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+def by_id(train: Split, test: Split) -> Arrays:
+    """CIFAR-10 by its ids, `train_00000` and so on: the running numbers of the original files' examples."""
+    return Arrays(*_sorted(train, "train"), *_sorted(test, "test"), classes=10)
+
+
+def _sorted(split: Split, name: str) -> tuple[Array, Array]:
+    wanted = [f"{name}_{i:05d}" for i in range(len(split.labels))]
+    places = np.argsort(np.array(split.ids))
+    if [split.ids[i] for i in places] != wanted:
+        raise SourceError(f"has other ids in {name} than {wanted[0]} to {wanted[-1]}, so its file order is unknown")
+    return split.images[places], split.labels[places]
+
+
+def read_split(folder: Path, split: str, shape: tuple[int, int, int]) -> Split:
     import tensorflow_datasets as tfds
     from PIL import Image
 
@@ -97,6 +136,11 @@ def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     source = builder.as_data_source(split, decoders={"image": png()})
     examples = source.__getitems__(range(len(source)))
     images = np.stack([np.asarray(Image.open(io.BytesIO(example["image"]))) for example in examples])
-    if images.shape[1:] != (28, 28) or images.dtype != np.uint8:
-        raise ValueError(f"{split} images are {images.dtype} {images.shape}, expected uint8 [N, 28, 28]")
-    return images[..., None], np.array([example["label"] for example in examples], np.uint8)
+    images = images[..., None] if images.ndim == 3 else images
+    if images.shape[1:] != shape or images.dtype != np.uint8:
+        raise ValueError(f"{split} images are {images.dtype} {images.shape}, expected uint8 of {shape}")
+    labels = np.array([example["label"] for example in examples], np.uint8)
+    return Split(images, labels, tuple(example["id"].decode() for example in examples if "id" in example))
+
+
+BUILDERS = {"mnist": Builder((28, 28, 1), by_table), "cifar10": Builder((32, 32, 3), by_id)}

@@ -1,6 +1,6 @@
-"""Let TFDS download and prepare mnist: it needs TensorFlow and a network, and runs in a process of its own.
+"""Let TFDS download and prepare a dataset: it needs TensorFlow and a network, and runs in a process of its own.
 
-python -m ladder.data.tfds_download DIR    prepares it in DIR as array_record, and ends when its standard input does
+python -m ladder.data.tfds_download NAME DIR    prepares it in DIR as array_record; ends when its standard input does
 """
 
 import os
@@ -19,30 +19,30 @@ from ladder.data import tfds
 from ladder.data.cache import locked
 from ladder.data.source import Found
 
-HOST = "storage.googleapis.com"  # from where TFDS takes mnist
+HOSTS = {"mnist": "storage.googleapis.com", "cifar10": "www.cs.toronto.edu"}  # from where TFDS takes them
 CONNECT_SECONDS = 3.0
 PREPARE_SECONDS = 900.0
 
 
-def look(tfds_dir: Path, where: str, say: Callable[[str], None]) -> Found | str:
+def look(name: str, tfds_dir: Path, where: str, say: Callable[[str], None]) -> Found | str:
     """What TFDS prepares now in `tfds_dir`, or the one line that says why it cannot."""
     if find_spec("tensorflow") is None:
         return "preparing needs TensorFlow, which is not installed: pip install '.[tfds]' in the checkout"
-    if problem := unreachable():
+    if problem := unreachable(HOSTS[name]):
         return problem
     try:
         tfds_dir.mkdir(parents=True, exist_ok=True)
-        with locked(tfds_dir / "ladder-mnist.lock", "lets TFDS prepare mnist", say, PREPARE_SECONDS):
-            if isinstance(found := tfds.look(tfds_dir, where), Found):  # another process has just prepared it
+        with locked(tfds_dir / f"ladder-{name}.lock", f"lets TFDS prepare {name}", say, PREPARE_SECONDS):
+            if isinstance(found := tfds.look(name, tfds_dir, where), Found):  # another process has just prepared it
                 return found
-            say(f"TFDS downloads and prepares mnist in {where}, for up to {PREPARE_SECONDS / 60:.0f} min")
-            problem = run([sys.executable, "-m", __name__, str(tfds_dir)], PREPARE_SECONDS)
-            return problem.replace(str(tfds_dir), where) if problem else tfds.look(tfds_dir, where)
+            say(f"TFDS downloads and prepares {name} in {where}, for up to {PREPARE_SECONDS / 60:.0f} min")
+            problem = run([sys.executable, "-m", __name__, name, str(tfds_dir)], PREPARE_SECONDS)
+            return problem.replace(str(tfds_dir), where) if problem else tfds.look(name, tfds_dir, where)
     except OSError as error:
         return f"{where} cannot be written: {error.strerror}"
 
 
-def unreachable(host: str = HOST, port: int = 443, seconds: float = CONNECT_SECONDS) -> str:
+def unreachable(host: str, port: int = 443, seconds: float = CONNECT_SECONDS) -> str:
     """Why a download from `host` would fail, or nothing: a TCP connect to it, or to its proxy, within `seconds`."""
     if proxy := getproxies().get("https"):
         parts = urlsplit(proxy if "//" in proxy else f"//{proxy}")
@@ -91,11 +91,12 @@ def run(command: Sequence[str], seconds: float) -> str:
 
 
 def main() -> None:
-    """Prepare mnist in the folder given as the only argument."""
+    """Prepare the dataset named first in the folder named second."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import tensorflow_datasets
 
-    tensorflow_datasets.builder("mnist", data_dir=sys.argv[1], file_format="array_record").download_and_prepare()
+    name, folder = sys.argv[1:]
+    tensorflow_datasets.builder(name, data_dir=folder, file_format="array_record").download_and_prepare()
 
 
 def _end_with_parent() -> None:

@@ -3,7 +3,7 @@
 Published recipe (brettkoonce/lean4-mlir, LeanMlir/VerifiedTrain.lean @126ab67b): batch 128, 12 epochs of 468 steps,
 SGD at a constant 0.1, mean cross-entropy, pixels / 255, file order, no augmentation. Published finals over 30 seeds on
 an RTX 4060 Ti: linear 9210 at every seed; mlp 9749-9793; cnn 9739-9894 of 10,000. About 1.4 s, 21 s and 10-15 min a
-seed on two AVX-512 cores.
+seed on two AVX-512 cores. By name only: `sgd-fc*`, the grids of dense widths, one published seed each.
 
 Margins, fixed before any of our own finals were compared, in percentage points of the mean:
 - linear: 0. Zero init and a convex problem make it deterministic up to rounding that moves no image.
@@ -12,6 +12,8 @@ Margins, fixed before any of our own finals were compared, in percentage points 
 - mnist5k has 1,000 test images in place of 10,000 and two to three times the error rate; one image is 0.1 point. The
   score's own binomial deviation is five times as large, and the margins are four times as large: mlp 1.0, cnn 2.0.
 """
+
+from dataclasses import replace
 
 from ladder.recipes.recipe import Data, Optimiser, Recipe, Schedule
 
@@ -33,6 +35,7 @@ MNIST5K = Data(
 )
 
 PARAMETERS = {"linear": 7_850, "mlp": 669_706, "cnn": 3_489_130}
+WIDTHS = tuple(2**k for k in range(3, 13))  # of the grids' dense layers: 8 to 4096; 512 is the rung's own
 MARGINS = {
     "mnist": {"linear": 0.0, "mlp": 0.25, "cnn": 0.5},
     "mnist5k": {"linear": 0.0, "mlp": 1.0, "cnn": 2.0},
@@ -57,4 +60,22 @@ def recipes(data: Data = MNIST) -> tuple[Recipe, ...]:
             parameters=parameters,
         )
         for net, parameters in PARAMETERS.items()
+    )
+
+
+def grid(data: Data = MNIST) -> tuple[Recipe, ...]:
+    """mlp and cnn with other dense widths, arm `sgd-fc<width>`."""
+    fixed = {"mlp": (0, 784), "cnn": (320 + 9_248, 6_272)}  # parameters before the dense layers, and their inputs
+    return tuple(
+        replace(
+            recipe,
+            arm=f"sgd-fc{width}",
+            width=width,
+            parameters=fixed[recipe.net][0] + width * (fixed[recipe.net][1] + width + 10 + 2) + 10,
+            optional=True,
+        )
+        for recipe in recipes(data)
+        if recipe.net in fixed
+        for width in WIDTHS
+        if width != 512
     )

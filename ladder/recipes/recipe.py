@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+Norm = Literal["none", "example", "batch"]
+DType = Literal["float32", "bfloat16"]
 OUTSIDE = "outside the hash"
 Outside = {OUTSIDE: True}
 
@@ -21,13 +23,21 @@ class Data:
     test: int
     classes: int
     shape: tuple[int, int, int]  # height, width, channels of a stored uint8 image
+    test_shape: tuple[int, int, int] | None = None  # of a stored test image, where that differs: what a net reads
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Height, width, channels of what a net reads: training images are cropped to the test images' size."""
+        return self.test_shape or self.shape
 
 
 @dataclass(frozen=True)
 class Optimiser:
-    """Plain SGD unless a field says otherwise: p -= rate * gradient."""
+    """Plain SGD unless a field says otherwise; the formulas are in ladder.train.optimiser."""
 
-    name: Literal["sgd"] = "sgd"
+    name: Literal["sgd", "nesterov", "adamw"] = "sgd"
+    momentum: float = 0.0  # nesterov
+    decay: float = 0.0  # adamw: decoupled weight decay, on every parameter
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,8 @@ class Schedule:
     """The rate as a function of the 1-based step; see ladder.train.schedule."""
 
     rate: float
-    name: Literal["constant"] = "constant"
+    name: Literal["constant", "cosine"] = "constant"
+    warmup: int = 0  # epochs in which the rate rises to `rate`
 
 
 @dataclass(frozen=True)
@@ -55,16 +66,20 @@ class Recipe:
     batch: int
     epochs: int
     init: Literal["published", "zero"]  # ladder.train.init
-    order: Literal["file"] = "file"  # epoch order of the training images
+    norm: Norm = "none"  # of a net that can be had with several
+    width: int = 0  # of a net's dense layers; 0: the net's own
+    layer_scale: float = 1.0  # initial value of a net's layer scales
+    order: Literal["file", "shuffled"] = "file"  # of the training images; shuffled: anew each epoch
     remainder: Literal["drop"] = "drop"  # the last, short training batch
-    pixels: Literal["x/255"] = "x/255"
-    augment: tuple[str, ...] = ()
+    pixels: Literal["x/255", "imagenet"] = "x/255"  # imagenet: x/255 normalised by ImageNet's mean and deviation
+    augment: tuple[Literal["crop", "flip"], ...] = ()
     smoothing: float = 0.0
     score: Literal["last epoch, every test image, first maximum"] = "last epoch, every test image, first maximum"
-    dtype: Literal["float32"] = "float32"
+    dtype: DType = "float32"  # bfloat16: of convolutions and dense layers only
     seed_scope: Literal["init"] = "init"  # what the seed changes
     margin: float = field(kw_only=True, metadata=Outside)  # percentage points; 0: exact, to the image
     parameters: int = field(kw_only=True, metadata=Outside)  # asserted against the net at export
+    optional: bool = field(default=False, kw_only=True, metadata=Outside)  # run only when it is named
 
     @property
     def name(self) -> str:
@@ -90,8 +105,8 @@ class Recipe:
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The recipe that `to_json` wrote; a field that did not exist then has its neutral value."""
         values: dict[str, Any] = dict(fields)
-        data: dict[str, Any] = {**fields["data"], "shape": tuple(fields["data"]["shape"])}
-        values["data"] = Data(**data)
+        shapes = {k: v and tuple(v) for k, v in fields["data"].items() if k in ("shape", "test_shape")}
+        values["data"] = Data(**{**fields["data"], **shapes})
         values["optimiser"] = Optimiser(**fields["optimiser"])
         values["schedule"] = Schedule(**fields["schedule"])
         values["augment"] = tuple(fields.get("augment", ()))

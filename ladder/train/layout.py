@@ -36,17 +36,29 @@ class Leaf:
         return cls(**values)
 
 
+FILLS = {"b": 0.0, "beta": 0.0, "gamma": 1.0, "cls": 0.0, "pos": 0.0}  # by the last part of the name
+
+
 def parameter(
-    name: str, shape: tuple[int, ...], flattened: tuple[int, int, int] | None = None, rule: str = "published"
+    name: str,
+    shape: tuple[int, ...],
+    flattened: tuple[int, int, int] | None = None,
+    rule: str = "published",
+    layer_scale: float = 1.0,
 ) -> Leaf:
     """The leaf of a parameter under an init rule of reference/recipes.md section 0 (brettkoonce/lean4-mlir @126ab67b).
 
-    `published`: convolutions (HWIO here, OIHW there) have variance 2 / (O·kH·kW), He with fan-*out*; dense weights
-    2 / (in + out), Glorot; biases 0. `zero`: all 0. `flattened` is the (h, w, c) that a dense layer's rows follow.
+    `published`: convolutions (HWIO here, OIHW there; a depthwise one has I = 1) have variance 2 / (O·kH·kW), He with
+    fan-*out*; dense weights 2 / (in + out), Glorot; other vectors of n 2 / n. Constant are biases, `beta`, `cls` and
+    `pos` (0), `gamma` (1) and `layer_scale`. `zero`: all 0. `flattened` is the (h, w, c) that a dense layer's rows
+    follow. Raises ValueError for another rank.
     """
-    full = f"params/{name}"
-    if rule == "zero" or len(shape) == 1:
-        return Leaf(full, shape, "float32")
+    full, last = f"params/{name}", name.rpartition("/")[2]
+    fills = {**FILLS, "layer_scale": layer_scale}
+    if rule == "zero" or last in fills:
+        return Leaf(full, shape, "float32", fill=0.0 if rule == "zero" else fills[last])
+    if len(shape) == 1:
+        return Leaf(full, shape, "float32", sigma=math.sqrt(2 / shape[0]), canonical=shape, axes=(0,))
     if len(shape) == 4:
         h, w, i, o = shape
         return Leaf(full, shape, "float32", sigma=math.sqrt(2 / (o * h * w)), canonical=(o, i, h, w), axes=(2, 3, 1, 0))

@@ -13,7 +13,7 @@ from ladder.recipes import Recipe
 from ladder.train import checkpoint
 from ladder.train.artifact import Program
 from ladder.train.layout import initial_state
-from ladder.train.order import epoch_order, step_keys, test_order
+from ladder.train.order import epoch_draws, epoch_order, step_keys, test_order
 from ladder.train.schedule import rates
 
 SYNC_EVERY = 10  # steps; the wait is for the step this many ago: the device never idles and the queue is bounded
@@ -54,11 +54,13 @@ def put_dataset(exe: Executable, splits: Sequence[np.ndarray]) -> Resident:
 
 
 def steps(
-    exe: Executable, state: Arrays, data: Resident, order: np.ndarray, lrs: np.ndarray, keys: np.ndarray
+    exe: Executable, state: Arrays, data: Resident, recipe: Recipe, epoch: int
 ) -> Iterator[tuple[Arrays, Value]]:
     """The steps of an epoch: yields (state, loss on the device) after each, without waiting for it."""
-    for idx, lr, key in zip(order, lrs, keys, strict=True):
-        batch = exe.feed(data.images, data.labels, idx, {})
+    order, lrs, keys = epoch_order(recipe, epoch), rates(recipe, epoch), step_keys(recipe, epoch)
+    draws = epoch_draws(recipe, epoch, order)
+    for i, (idx, lr, key) in enumerate(zip(order, lrs, keys, strict=True)):
+        batch = exe.feed(data.images, data.labels, idx, {name: drawn[i] for name, drawn in draws.items()})
         state, metrics = exe.step(state, batch, lr, key)
         yield state, metrics["loss"]
 
@@ -71,10 +73,9 @@ def run_epoch(
     `beat(step, loss)` is called after the first step, then at most every BEAT_S. Raises Diverged within 2·SYNC_EVERY
     steps of a non-finite loss.
     """
-    order, lrs, keys = epoch_order(recipe, epoch), rates(recipe, epoch), step_keys(recipe, epoch)
     losses: list[Value] = []
     last = time.monotonic()
-    for after, loss in steps(exe, state, data, order, lrs, keys):
+    for after, loss in steps(exe, state, data, recipe, epoch):
         state = after
         losses.append(loss)
         done = len(losses)

@@ -1,4 +1,8 @@
-"""What the host draws for an epoch: the examples' order and the step keys, the same for every seed."""
+"""What the host draws for an epoch: the examples' order, their augmentation, the step keys; the same for every seed.
+
+Each stream is keyed by data identity, purpose and epoch, and is drawn for the whole epoch at once. An augmentation
+draw belongs to its example, wherever in the epoch that stands.
+"""
 
 import numpy as np
 
@@ -7,9 +11,29 @@ from ladder.recipes import Recipe
 
 
 def epoch_order(recipe: Recipe, epoch: int) -> np.ndarray:
-    """The training examples of an epoch, `[steps, batch] i32`, without the remainder. File order is the only one."""
-    del epoch
-    return np.arange(recipe.steps * recipe.batch, dtype=np.int32).reshape(recipe.steps, recipe.batch)
+    """The training examples of an epoch, `[steps, batch] i32`, without the remainder."""
+    count = recipe.steps * recipe.batch
+    if recipe.order == "file":
+        order = np.arange(count)
+    else:
+        order = rng.permutation(f"order/{recipe.data.identity}/epoch={epoch}", recipe.data.train)[:count]
+    return order.astype(np.int32).reshape(recipe.steps, recipe.batch)
+
+
+def epoch_draws(recipe: Recipe, epoch: int, order: np.ndarray) -> dict[str, np.ndarray]:
+    """The augmentation of the examples in `order` [steps, batch], by name, as `feed` takes it.
+
+    `flip`: bool [steps, batch], true with probability 1/2. `crop`: i32 [steps, batch, 2], the top row and left column
+    of the crop, every place equally likely (to one part in 2^53).
+    """
+    data, draws = recipe.data, dict[str, np.ndarray]()
+    if "crop" in recipe.augment:
+        places = np.array(data.shape[:2]) - np.array(data.image[:2]) + 1
+        uniform = rng.uniform(f"crop/{data.identity}/epoch={epoch}", (data.train, 2))
+        draws["crop"] = (uniform * places).astype(np.int32)[order]
+    if "flip" in recipe.augment:
+        draws["flip"] = (rng.uniform(f"flip/{data.identity}/epoch={epoch}", (data.train,)) < 0.5)[order]
+    return draws
 
 
 def test_order(recipe: Recipe, batch: int) -> np.ndarray:

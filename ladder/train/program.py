@@ -5,7 +5,7 @@ no-dropped-state check. Imported in the export child only.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -13,12 +13,15 @@ import jax.numpy as jnp
 import optax
 
 from ladder.recipes import Recipe
+from ladder.train import feed as feeds
 from ladder.train.layout import Leaf, parameter
+from ladder.train.optimiser import SLOTS, UPDATES
 from models import FLATTENED, NETS
 
 Arrays = dict[str, jax.Array]
 Traced = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, and the shapes it is exported at
 RENAMED = {"kernel": "w", "bias": "b"}
+PARAMS, STATS = "params/", "stats/"
 
 
 def build(recipe: Recipe, variant: str, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, Traced]]:
@@ -26,76 +29,114 @@ def build(recipe: Recipe, variant: str, test_batch: int) -> tuple[tuple[Leaf, ..
 
     Functions: `feed` and `test_feed` (images u8, labels i32, idx i32, draws) -> batch; `step` (state, batch, lr f32,
     key u32[2]) -> (state, metrics); `eval` (state, batch) -> (correct i32, top5 i32, loss_sum f32).
-    Raises ValueError when the net's parameter count is not the recipe's.
+    Raises ValueError when the net's parameter count is not the recipe's, or images of two sizes have no crop.
     """
-    net = NETS[recipe.net](variant)
     data, spec = recipe.data, jax.ShapeDtypeStruct
-    image = spec((1, *data.shape), jnp.float32)
-    variables = jax.eval_shape(net.init, jax.random.key(0), image)
-    shapes = {_name(path): leaf.shape for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"])}
-    flattened = FLATTENED[recipe.net]
-    leaves = (
-        *(parameter(name, shape, flattened.get(name), recipe.init) for name, shape in sorted(shapes.items())),
-        Leaf("step", (), "int32"),
-    )
-    count = sum(math.prod(shape) for shape in shapes.values())
-    if count != recipe.parameters:
-        raise ValueError(f"net {recipe.net} has {count:,} parameters; its recipe says {recipe.parameters:,}")
+    if data.shape != data.image and "crop" not in recipe.augment:
+        raise ValueError(f"training images {data.shape} are not cropped to the net's {data.image}")
+    net = NETS[recipe.net](variant, **options(recipe))
+    variables = jax.eval_shape(net.init, jax.random.key(0), spec((1, *data.image), jnp.float32))
+    leaves = layout(recipe, variables)
 
-    def logits(params: Arrays, pixels: jax.Array) -> jax.Array:
-        tree = jax.tree_util.tree_map_with_path(lambda path, _: params["params/" + _name(path)], variables["params"])
-        return jnp.asarray(net.apply({"params": tree}, pixels.astype(jnp.float32) / 255.0))
+    def apply(state: Arrays, image: jax.Array, train: bool) -> tuple[jax.Array, Arrays]:
+        """Logits f32 and the statistics, by name, as the net leaves them."""
+        given = jax.tree_util.tree_map_with_path(lambda path, _: state[_name(path)], variables)
+        out, after = net.apply(given, feeds.pixels(recipe, image), train=train, mutable=["stats"] if train else [])
+        stats = {_name(path): value for path, value in jax.tree_util.tree_leaves_with_path(after)}
+        return jnp.asarray(out).astype(jnp.float32), stats
 
-    def loss(params: Arrays, batch: Arrays) -> jax.Array:
+    def loss(params: Arrays, stats: Arrays, batch: Arrays) -> tuple[jax.Array, Arrays]:
         """Mean cross-entropy over the examples of weight 1; log-sum-exp form, stable for any finite logits."""
-        each = optax.softmax_cross_entropy_with_integer_labels(logits(params, batch["image"]), batch["label"])
-        return jnp.sum(each * batch["weight"]) / jnp.sum(batch["weight"])
+        out, after = apply({**params, **stats}, batch["image"], True)
+        each = cross_entropy(out, batch["label"], recipe.smoothing)
+        return jnp.sum(each * batch["weight"]) / jnp.sum(batch["weight"]), after
 
     def step(state: Arrays, batch: Arrays, lr: jax.Array, key: jax.Array) -> tuple[Arrays, Arrays]:
         del key  # no recipe here draws in the graph
-        params = {k: v for k, v in state.items() if k.startswith("params/")}
-        value, gradient = jax.value_and_grad(loss)(params, batch)
-        moved = {k: v - lr * gradient[k] for k, v in params.items()}
-        return {**moved, "step": state["step"] + 1}, {"loss": value}
+        params, stats = _under(PARAMS, state), _under(STATS, state)
+        (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(params, stats, batch)
+        moved: Arrays = {}
+        for name, p in params.items():
+            slots = {slot: state[_slot(slot, name)] for slot in SLOTS[recipe.optimiser.name]}
+            update = UPDATES[recipe.optimiser.name]
+            moved[name], slots = update(recipe.optimiser, p, gradient[name], slots, lr, state["step"])
+            moved |= {_slot(slot, name): v for slot, v in slots.items()}
+        return {**moved, **after, "step": state["step"] + 1}, {"loss": value}
 
     def evaluate(state: Arrays, batch: Arrays) -> tuple[jax.Array, jax.Array, jax.Array]:
-        params = {k: v for k, v in state.items() if k.startswith("params/")}
-        out, label, weight = logits(params, batch["image"]), batch["label"], batch["weight"]
+        (out, _), label, weight = apply(state, batch["image"], False), batch["label"], batch["weight"]
         own = jnp.take_along_axis(out, label[:, None], axis=1)
         # "not at most" rather than "above", so that a NaN counts against the net.
         above = jnp.sum(jnp.logical_not(out <= own), axis=1)
         correct = jnp.sum((jnp.argmax(out, axis=1) == label) & jnp.isfinite(own[:, 0]) & (weight > 0), dtype=jnp.int32)
         top5 = jnp.sum((above < 5) & (weight > 0), dtype=jnp.int32)
-        each = optax.softmax_cross_entropy_with_integer_labels(out, label)
+        each = cross_entropy(out, label)
         return correct, top5, jnp.sum(jnp.where(weight > 0, each, 0.0))
 
-    def feed_shapes(examples: int, batch: int) -> tuple[Any, ...]:
-        images = spec((examples, *data.shape), jnp.uint8)
-        return images, spec((examples,), jnp.int32), spec((batch,), jnp.int32), {}
+    def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays) -> Arrays:
+        return feeds.feed(images, labels, idx, draws, data.image[:2])
 
+    def feed_shapes(shape: tuple[int, ...], examples: int, batch: int, draws: Mapping[str, Any]) -> tuple[Any, ...]:
+        images = spec((examples, *shape), jnp.uint8)
+        return images, spec((examples,), jnp.int32), spec((batch,), jnp.int32), dict(draws)
+
+    train_shapes = feed_shapes(data.shape, data.train, recipe.batch, feeds.draw_shapes(recipe, recipe.batch))
+    test_shapes = feed_shapes(data.image, data.test, test_batch, {})
     state = {leaf.name: spec(leaf.shape, leaf.dtype) for leaf in leaves}
-    batch = jax.eval_shape(feed, *feed_shapes(data.train, recipe.batch))
-    test = jax.eval_shape(feed, *feed_shapes(data.test, test_batch))
+    batch, test = jax.eval_shape(feed, *train_shapes), jax.eval_shape(feed, *test_shapes)
     return leaves, {
-        "feed": (feed, feed_shapes(data.train, recipe.batch)),
-        "test_feed": (feed, feed_shapes(data.test, test_batch)),
+        "feed": (feed, train_shapes),
+        "test_feed": (feed, test_shapes),
         "step": (step, (state, batch, spec((), jnp.float32), spec((2,), jnp.uint32))),
         "eval": (evaluate, (state, test)),
     }
 
 
-def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays) -> Arrays:
-    """A batch from a resident dataset: images `[n, h, w, c] u8`, labels `[n] i32`, idx `[b] i32`; -1 pads, weight 0."""
-    at = jnp.maximum(idx, 0)
-    return {
-        "image": jnp.take(images, at, axis=0, mode="clip"),
-        "label": jnp.take(labels, at, axis=0, mode="clip"),
-        "weight": (idx >= 0).astype(jnp.float32),
-        **{f"draws/{name}": value for name, value in draws.items()},
-    }
+def options(recipe: Recipe) -> dict[str, Any]:
+    """What the net is made with beside its variant: the recipe's choices that are not neutral."""
+    asked = {"norm": recipe.norm, "width": recipe.width, "dtype": recipe.dtype}
+    neutral = {"norm": "none", "width": 0, "dtype": "float32"}
+    return {name: value for name, value in asked.items() if value != neutral[name]}
+
+
+def layout(recipe: Recipe, variables: Any) -> tuple[Leaf, ...]:
+    """The state's leaves: parameters and the optimiser's slots for each, the net's statistics, the step."""
+    shapes = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(variables)}
+    params = {name: leaf.shape for name, leaf in sorted(_under(PARAMS, shapes).items())}
+    count = sum(math.prod(shape) for shape in params.values())
+    if count != recipe.parameters:
+        raise ValueError(f"net {recipe.net} has {count:,} parameters; its recipe says {recipe.parameters:,}")
+    flattened = FLATTENED.get(recipe.net, {})
+
+    def trained(name: str, shape: tuple[int, ...]) -> Leaf:
+        return parameter(name, shape, flattened.get(name), recipe.init, recipe.layer_scale)
+
+    return (
+        *(trained(name.removeprefix(PARAMS), shape) for name, shape in params.items()),
+        *(Leaf(name, leaf.shape, str(leaf.dtype)) for name, leaf in sorted(_under(STATS, shapes).items())),
+        *(Leaf(_slot(s, n), shape, "float32") for s in SLOTS[recipe.optimiser.name] for n, shape in params.items()),
+        Leaf("step", (), "int32"),
+    )
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
+    """Each example's, `[n] f32`; with smoothing s the target is (1 − s) one-hot + s / classes."""
+    if not smoothing:
+        return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+    target = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[-1]), smoothing)
+    return optax.softmax_cross_entropy(logits, target)
+
+
+def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _slot(slot: str, parameter: str) -> str:
+    """`opt/velocity/conv1/w`."""
+    return f"opt/{slot}/{parameter.removeprefix(PARAMS)}"
 
 
 def _name(path: Any) -> str:
-    """`conv1/w` for the flax path conv1 -> kernel."""
+    """`params/conv1/w` for the flax path params -> conv1 -> kernel."""
     *scope, last = (str(p.key) for p in path)
     return "/".join([*scope, RENAMED.get(last, last)])

@@ -195,7 +195,7 @@ def test_a_damaged_cache_without_its_source_is_an_error(source: Path, root: Path
     (dataset.folder / "test_images.npy").unlink()
     for path in source.iterdir():
         path.unlink()
-    with pytest.raises(LadderError, match="holds no MNIST"):
+    with pytest.raises(LadderError, match="holds no mnist"):
         quiet(source, root)
 
 

@@ -34,8 +34,8 @@ class Box:
 def box(tiny: Arrays, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Box:
     places = order.table(tiny)
     monkeypatch.setattr(order, "load_table", lambda: (places[:60], places[60:]))
-    for module in (tfds, dataset):
-        monkeypatch.setattr(module, "MNIST_IDENTITY", identity(tiny))
+    monkeypatch.setattr(tfds, "MNIST_IDENTITY", identity(tiny))
+    monkeypatch.setitem(dataset.PUBLISHED, "mnist", identity(tiny))
     monkeypatch.setattr(tfds_download, "find_spec", lambda _: None)
     return Box(tmp_path, said)
 
@@ -82,7 +82,7 @@ def test_a_data_dir_is_an_instruction_even_beside_a_prepared_tfds(
 def test_other_content_in_the_right_format_is_said(box: Box, tiny: Arrays, write_idx: WriteIdx) -> None:
     other = replace(tiny, train_labels=tiny.train_labels[::-1].copy())
     result = box.prepare(data_dir=write_idx(box.tmp / "idx", other))
-    assert box.heard(f"NOT the published MNIST: identity {result.identity}, published {identity(tiny)}")
+    assert box.heard(f"NOT the published mnist: identity {result.identity}, published {identity(tiny)}")
     assert box.heard("it has no reference")
 
 
@@ -106,7 +106,7 @@ def test_a_bad_data_dir_is_an_error_and_no_other_source_is_asked(
     words = {
         "absent": "is not there",
         "a file": "is a file",
-        "empty": "holds no MNIST",
+        "empty": "holds no mnist",
         "incomplete": "3 of the 4 IDX files are there; missing: train-images-idx3-ubyte",
         "truncated": "train-images-idx3-ubyte.gz is truncated or broken",
     }
@@ -138,7 +138,7 @@ def test_downloads_can_be_turned_off(box: Box) -> None:
 
 def test_offline_with_tensorflow_it_falls_back_within_the_deadline(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tfds_download, "find_spec", lambda _: object())
-    monkeypatch.setattr(tfds_download, "unreachable", lambda: "no network: host:443 did not answer in 3 s")
+    monkeypatch.setattr(tfds_download, "unreachable", lambda _: "no network: host:443 did not answer in 3 s")
     result = box.prepare()
     assert result.name == "mnist5k"
     assert result.reasons[2] == "TFDS download: no, no network: host:443 did not answer in 3 s"
@@ -166,5 +166,5 @@ def test_without_any_source_every_answer_is_in_the_error(box: Box, monkeypatch: 
 
 
 def test_a_name_that_is_no_dataset_is_an_error(box: Box) -> None:
-    with pytest.raises(LadderError, match="no dataset 'cifar'; the datasets are: mnist, mnist5k"):
+    with pytest.raises(LadderError, match="no dataset 'cifar'; the datasets are: mnist, mnist5k, cifar10"):
         box.prepare("cifar")

@@ -29,7 +29,7 @@ def published(tiny: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(folder: Path) -> Found:
-    answer = tfds.look(folder, WHERE)
+    answer = tfds.look("mnist", folder, WHERE)
     assert isinstance(answer, Found), answer
     return answer
 
@@ -44,7 +44,7 @@ def test_shuffled_examples_come_back_in_file_order(tiny_tfds: Path, tiny: Arrays
 
 
 def test_the_fixture_is_shuffled(tiny_tfds: Path, tiny: Arrays) -> None:
-    _, labels = tfds.read_split(version(tiny_tfds), "train")
+    labels = tfds.read_split(version(tiny_tfds), "train", (28, 28, 1)).labels
     assert sorted(labels.tolist()) == sorted(tiny.train_labels.tolist())
     assert labels.tolist() != tiny.train_labels.tolist()
 
@@ -66,7 +66,7 @@ def test_without_a_prepared_version_the_answer_says_so(tfds_dir: Path) -> None:
     shutil.move(version(tfds_dir), tfds_dir / "mnist" / "incomplete.ABCDEF_3.0.1")
     (tfds_dir / "mnist" / "3.0.2").mkdir()
     expected = "no mnist/3.* with a dataset_info.json in ~/tensorflow_datasets"
-    assert tfds.look(tfds_dir, WHERE) == tfds.look(tfds_dir / "nowhere", WHERE) == expected
+    assert tfds.look("mnist", tfds_dir, WHERE) == tfds.look("mnist", tfds_dir / "nowhere", WHERE) == expected
 
 
 def test_the_newest_version_is_taken(tfds_dir: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_format_that_needs_tensorflow_is_not_taken(tfds_dir: Path, file_format
     info = json.loads(path.read_text())
     del info["fileFormat"]
     path.write_text(json.dumps({**info, **({"fileFormat": file_format} if file_format else {})}))
-    answer = tfds.look(tfds_dir, WHERE)
+    answer = tfds.look("mnist", tfds_dir, WHERE)
     assert isinstance(answer, str)
     assert "3.0.1 in ~/tensorflow_datasets is tfrecord, which needs TensorFlow" in answer
 
@@ -92,13 +92,13 @@ def test_a_damaged_info_is_an_error(tfds_dir: Path, text: str) -> None:
     with pytest.raises(
         SourceError, match=r"TFDS mnist 3\.0\.1 in ~/tensorflow_datasets: dataset_info\.json is damaged"
     ):
-        tfds.look(tfds_dir, WHERE)
+        tfds.look("mnist", tfds_dir, WHERE)
 
 
 def test_a_missing_shard_is_named(tfds_dir: Path) -> None:
     (version(tfds_dir) / "mnist-test.array_record-00000-of-00001").unlink()
     with pytest.raises(SourceError, match=r"mnist-test\.array_record-00000-of-00001 cannot be read: No such file"):
-        tfds.look(tfds_dir, WHERE)
+        tfds.look("mnist", tfds_dir, WHERE)
 
 
 @pytest.mark.usefixtures("published")
@@ -120,7 +120,7 @@ def test_a_damaged_shard_is_one_error_without_paths(tfds_dir: Path, damage: str)
 
 
 def test_other_counts_are_refused(tiny_tfds: Path) -> None:
-    with pytest.raises(SourceError, match=r"it has 60 \+ 20 examples, MNIST has 60000 \+ 10000"):
+    with pytest.raises(SourceError, match=r"has 60 \+ 20 examples, MNIST has 60000 \+ 10000"):
         found(tiny_tfds).decode()
 
 

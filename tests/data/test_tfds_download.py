@@ -28,21 +28,21 @@ def silent(_: str) -> None:
 def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with TensorFlow and a network."""
     monkeypatch.setattr(tfds_download, "find_spec", lambda _: object())
-    monkeypatch.setattr(tfds_download, "unreachable", lambda: "")
+    monkeypatch.setattr(tfds_download, "unreachable", lambda _: "")
 
 
 def test_without_tensorflow_the_answer_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tfds_download, "find_spec", lambda _: None)
-    answer = tfds_download.look(tmp_path / "new", WHERE, silent)
+    answer = tfds_download.look("mnist", tmp_path / "new", WHERE, silent)
     assert answer == "preparing needs TensorFlow, which is not installed: pip install '.[tfds]' in the checkout"
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.usefixtures("ready")
 def test_without_a_network_tfds_is_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tfds_download, "unreachable", lambda: "no network: host:443: refused")
+    monkeypatch.setattr(tfds_download, "unreachable", lambda _: "no network: host:443: refused")
     monkeypatch.setattr(tfds_download, "run", None)
-    assert tfds_download.look(tmp_path, WHERE, silent) == "no network: host:443: refused"
+    assert tfds_download.look("mnist", tmp_path, WHERE, silent) == "no network: host:443: refused"
 
 
 @pytest.mark.usefixtures("ready")
@@ -58,7 +58,7 @@ def test_what_tfds_prepared_is_then_read(
 
     monkeypatch.setattr(tfds_download, "run", run)
     for _ in range(2):
-        answer = tfds_download.look(tmp_path / "new", WHERE, said.append)
+        answer = tfds_download.look("mnist", tmp_path / "new", WHERE, said.append)
         assert isinstance(answer, Found)
     assert commands == [[sys.executable, "-m", "ladder.data.tfds_download", str(tmp_path / "new")]]
     assert said == ["TFDS downloads and prepares mnist in TFDS_DATA_DIR, for up to 15 min"]
@@ -67,14 +67,14 @@ def test_what_tfds_prepared_is_then_read(
 @pytest.mark.usefixtures("ready")
 def test_a_failing_tfds_is_one_line_without_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tfds_download, "run", lambda *_: f"TFDS failed with code 1: OSError: {tmp_path}/mnist")
-    answer = tfds_download.look(tmp_path, WHERE, silent)
+    answer = tfds_download.look("mnist", tmp_path, WHERE, silent)
     assert answer == "TFDS failed with code 1: OSError: TFDS_DATA_DIR/mnist"
 
 
 @pytest.mark.usefixtures("ready")
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert tfds_download.look(tmp_path / "file", WHERE, silent) == "TFDS_DATA_DIR cannot be written: File exists"
+    assert tfds_download.look("mnist", tmp_path / "file", WHERE, silent) == "TFDS_DATA_DIR cannot be written: File exists"
 
 
 def test_a_process_that_succeeds_says_nothing() -> None:

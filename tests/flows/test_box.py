@@ -90,7 +90,7 @@ def test_the_command_line_runs_the_same_flow_on_the_same_server(box: "Box") -> N
 
 
 def test_a_climb_without_time_has_every_trial_not_run_and_says_so(box: "Box") -> None:
-    climb = box.ladder("climb", "--seeds", "1", "--budget", "0.000001")
+    climb = box.ladder("climb", "--to", "mnist", "--seeds", "1", "--budget", "0.000001")
     output = climb.communicate(timeout=120)[0]
     rung, whole = box.flow_runs("COMPLETED")[:2]
     assert climb.returncode == 3, output

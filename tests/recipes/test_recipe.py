@@ -20,17 +20,20 @@ GOLDEN = {
     ("mnist5k", "cnn"): "h1:c32c2dd3684961ae13bde5f4555363065ab815098cde2da2386195bdfdcefeed",
 }
 LINEAR, MLP, CNN = recipes(MNIST)
-OUTSIDE = {"rung": "other", "margin": 9.0, "parameters": 1}
+OUTSIDE = {"rung": "other", "margin": 9.0, "parameters": 1, "optional": True}
 INSIDE: dict[str, Any] = {
     "net": "other",
     "arm": "other",
     "data": replace(MNIST, identity="sha256:0"),
-    "optimiser": Optimiser("adam"),  # type: ignore[arg-type]
+    "optimiser": Optimiser("adamw", decay=1e-4),
     "schedule": Schedule(0.2),
     "batch": 64,
     "epochs": 11,
     "init": "zero",
-    "order": "other",
+    "norm": "batch",
+    "width": 64,
+    "layer_scale": 1e-6,
+    "order": "shuffled",
     "remainder": "pad",
     "pixels": "x",
     "augment": ("flip",),
@@ -60,7 +63,7 @@ def test_a_field_outside_does_not_change_the_hash(name: str) -> None:
     assert replace(CNN, **{name: OUTSIDE[name]}).hash == CNN.hash
 
 
-CHANGES = [{"train": 1}, {"test": 1}, {"classes": 2}, {"shape": (28, 28, 3)}, {"identity": "x"}]
+CHANGES = [{"train": 1}, {"test": 1}, {"classes": 2}, {"shape": (28, 28, 3)}, {"test_shape": (24, 24, 1)}, {"identity": "x"}]
 
 
 @pytest.mark.parametrize("change", CHANGES)

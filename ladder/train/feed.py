@@ -1,0 +1,50 @@
+"""How a batch is made of a dataset on the device, and what a net sees of its pixels. Imported in the export child."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ladder.recipes import Recipe
+
+Arrays = dict[str, jax.Array]
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's training pixels, per channel
+
+
+def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays, size: tuple[int, int]) -> Arrays:
+    """A batch from a resident dataset: images `[n, h, w, c] u8`, labels `[n] i32`, idx `[b] i32`; -1 pads, weight 0.
+
+    `draws["crop"]` i32 `[b, 2]`: the top left corner of each image's crop to `size`. `draws["flip"]` bool `[b]`:
+    which images, cropped, are turned left to right.
+    """
+    at = jnp.maximum(idx, 0)
+    image = jnp.take(images, at, axis=0, mode="clip")
+    if "crop" in draws:
+        image = jax.vmap(_crop, (0, 0, None))(image, draws["crop"], size)
+    if "flip" in draws:
+        image = jnp.where(draws["flip"][:, None, None, None], image[:, :, ::-1], image)
+    return {
+        "image": image,
+        "label": jnp.take(labels, at, axis=0, mode="clip"),
+        "weight": (idx >= 0).astype(jnp.float32),
+    }
+
+
+def _crop(image: jax.Array, corner: jax.Array, size: tuple[int, int]) -> jax.Array:
+    return lax.dynamic_slice(image, (corner[0], corner[1], 0), (*size, image.shape[-1]))
+
+
+def draw_shapes(recipe: Recipe, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """The draws that `feed` takes for a training batch; see ladder.train.order.epoch_draws."""
+    shapes = {
+        "crop": jax.ShapeDtypeStruct((batch, 2), jnp.int32),
+        "flip": jax.ShapeDtypeStruct((batch,), jnp.bool_),
+    }
+    return {name: shapes[name] for name in recipe.augment}
+
+
+def pixels(recipe: Recipe, image: jax.Array) -> jax.Array:
+    """What the net reads of `image` u8 `[n, h, w, c]`: float32, x/255, normalised where the recipe says so."""
+    x = image.astype(jnp.float32) / 255.0
+    if recipe.pixels == "imagenet":
+        x = (x - jnp.array(MEAN, jnp.float32)) / jnp.array(DEVIATION, jnp.float32)
+    return x
