@@ -51,7 +51,7 @@ class Probed:
 
     @property
     def setting(self) -> str:
-        """`JAX_PLATFORMS=cuda,cpu`, or that it is not set."""
+        """`JAX_PLATFORMS=…`, or that it is not set."""
         return f"JAX_PLATFORMS={self.platforms}" if self.platforms else "JAX_PLATFORMS is not set"
 
 

@@ -26,8 +26,12 @@ Level = Literal["OK", "WARN", "FAIL"]
 
 
 def installed() -> dict[str, str]:
-    """Distribution -> version, of all that belongs to an accelerator's stack, by normalised name."""
-    return {name: number for name, number in sorted(_distributions()) if VENDOR.fullmatch(name)}
+    """Distribution -> version, of all that belongs to an accelerator's stack; of two of a name, the one imported."""
+    found: dict[str, str] = {}
+    for name, number in _distributions():
+        if VENDOR.fullmatch(name):
+            found.setdefault(name, number)
+    return dict(sorted(found.items()))
 
 
 def _distributions() -> Iterator[tuple[str, str]]:

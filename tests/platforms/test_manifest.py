@@ -44,7 +44,7 @@ def test_a_repository_around_an_installed_ladder_is_not_ours(tmp_path: Path) -> 
         'name = "odd"\nunknown = 1',
         "[environment.X]\nvalue = 1",
         (profile.FOLDER / "cpu.toml").read_text() + "\n[environment.X]\nvalue = 'no why'\n",
-        (profile.FOLDER / "cpu.toml").read_text().replace('slots = 1 ', 'slots = "1" '),
+        (profile.FOLDER / "cpu.toml").read_text().replace("slots = 1 ", 'slots = "1" '),
     ],
 )
 def test_a_broken_profile_is_told_by_its_file(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
