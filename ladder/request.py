@@ -52,13 +52,24 @@ def check_seeds(seeds: list[int] | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def profile_for(platform: str, lowerer: str | None) -> profiles.Profile:
-    """The profile of a platform through a lowerer. Raises LadderError for an unknown or contradictory pair."""
+    """The profile of a platform through a lowerer: `cpu` through `iree` is `iree-cpu`, the one for the same device.
+
+    Raises LadderError for an unknown or contradictory pair.
+    """
     try:
         profile = profiles.load(platform)
         if lowerer in (None, profile.lowerer):
             return profile
         if lowerer not in LOWERERS:
             raise LadderError(f"there is no lowerer '{lowerer}'; the lowerers are: {', '.join(LOWERERS)}")
-        return profiles.load(f"{lowerer}-{platform}")
+        same_device = [p for p in map(profiles.load, profiles.names()) if p.device == profile.device]
     except profiles.UnknownProfile as error:
         raise LadderError(str(error)) from None
+    found = [p for p in same_device if p.lowerer == lowerer]
+    if profile.lowerer != LOWERERS[0] or not found:
+        others = ", ".join(p.name for p in found) or "none"
+        raise LadderError(
+            f"platform '{platform}' is lowerer {profile.lowerer}'s; its device through {lowerer} is platform: {others}",
+            "leave --lowerer out, or name one of them with --platform",
+        )
+    return found[0]

@@ -30,7 +30,7 @@ def test_a_device_that_is_not_there_is_an_error_and_never_another_one(device: in
 
 
 def test_an_unknown_lowerer_is_told_the_lowerers() -> None:
-    with pytest.raises(LadderError, match="there is no lowerer 'tvm'; the lowerers are: xla"):
+    with pytest.raises(LadderError, match="there is no lowerer 'tvm'; the lowerers are: xla, iree"):
         make("tvm", "cpu")
 
 

@@ -27,7 +27,8 @@ SUBSTITUTES = {
 }
 
 _ILLEGAL = re.compile(r"(?:failed to legalize|failed to legalize unresolved|unsupported)[^']*operation '([\w.]+)'")
-_ALIASES = re.compile(r"(?:tf\.aliasing_output = \d+ : i32|jax\.buffer_donor = true)(?:, )?")
+_ALIAS = r"(?:tf\.aliasing_output = \d+ : i32|jax\.buffer_donor = true)"
+_ALIASES = re.compile(rf" \{{{_ALIAS}\}}|, {_ALIAS}|{_ALIAS}, ")  # alone, or beside another attribute
 _PARTITIONS = re.compile(r"mhlo\.num_(?:partitions|replicas) = (\d+)")
 
 
@@ -46,7 +47,7 @@ def without_donation(text: str) -> str:
     IREE 3.13.0 writes a result into the argument that it aliases even where the old value is still to be read: the
     mlp's backward pass then multiplies by weights that are already updated, and 43 % of fc2's update is wrong.
     """
-    return _ALIASES.sub("", text).replace(" {}", "")
+    return _ALIASES.sub("", text)
 
 
 def compile_text(

@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import sys
 
 from ladder import children
@@ -29,6 +30,12 @@ def probe_device(target: Target, index: int) -> None:
         raise LadderError(f"IREE's driver '{target.driver}' sees no device {index}; it sees: {found}", target.check)
 
 
+def _told(error: str) -> str:
+    """The driver's own words: `Error creating driver: file.c:66: UNAVAILABLE; no library` -> `no library`."""
+    line = next((line.strip() for line in error.splitlines() if line.strip()), "no reason given")
+    return re.sub(r"^.*?:\d+: [A-Z_]+; ", "", line).rstrip(":;. ")[:300]
+
+
 def main() -> None:
     """Answer for the driver on the command line."""
     import iree.runtime as rt
@@ -40,8 +47,7 @@ def main() -> None:
     try:
         found = rt.get_driver(driver).query_available_devices()
     except (RuntimeError, ValueError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        print(json.dumps({"error": lines[0][:300]}))
+        print(json.dumps({"error": _told(str(error))}))
         return
     print(json.dumps({"devices": [device["name"] or driver for device in found]}))
 

@@ -1,0 +1,158 @@
+"""The walk over flag sets: what fails, hangs, crashes or is wrong costs that flag set only, and is told."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from ladder import children
+from ladder.lowerers import Unsupported
+from ladder.lowerers.iree import compiling, flags, targets, tuning
+from ladder.lowerers.iree.flags import FlagSet
+from ladder.train.artifact import Program
+
+CPU = targets.TARGETS["llvm-cpu"]
+O1, O3 = (FlagSet(level, (f"--iree-opt-level={level}",)) for level in ("O1", "O3"))
+
+# A Python that runs this first kills the first child that tries a candidate, as bad code would.
+CRASH = """
+import os, signal, sys
+if "ladder.lowerers.iree.candidate" in sys.orig_argv and not os.path.exists({marker!r}):
+    open({marker!r}, "w").close()
+    os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+def test_what_fails_or_crashes_costs_that_flag_set_only(
+    program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "sitecustomize.py").write_text(CRASH.format(marker=str(tmp_path / "crashed")))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "code"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    said: list[str] = []
+    sets = (FlagSet("unknown", ("--iree-no-such-flag",)), O3, O1)
+    choice = tuning.tune(program("linear"), CPU, 0, sets, scratch, said.append)
+    assert [t.outcome for t in choice.tried] == ["failed to compile", "crashed", "kept"]
+    assert "Unknown command line argument" in choice.tried[0].detail or "exit" in choice.tried[0].detail
+    assert choice.tried[1].detail == "SIGSEGV"
+    assert choice.flag_set == "O1"
+    assert choice.reason == "the fastest of 1 that agree with XLA on the CPU, of 3 flag sets"
+    assert sorted(p.name for p in scratch.glob("*.vmfb")) == [
+        f"{f}.vmfb" for f in ("eval", "feed", "step", "test_feed")
+    ]
+    assert [line.partition(":")[2].split(":")[0].strip() for line in said] == ["unknown", "O3", "O1"]
+
+
+def test_code_that_overwrites_what_it_still_reads_is_found_wrong(
+    program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real miscompile: IREE 3.13.0 given the donated arguments that jax exports."""
+    assert "tf.aliasing_output" in program("mlp").stablehlo("step")
+    monkeypatch.setattr(compiling, "without_donation", lambda text: text)
+    with pytest.raises(Unsupported, match=r"O1: wrong \(the update of params/fc1/[bw] is [\d.]+ of itself apart"):
+        tuning.tune(program("mlp"), CPU, 0, (O1,), tmp_path, lambda _: None)
+
+
+def test_no_argument_is_given_up_to_a_result(program: Callable[[str], Program]) -> None:
+    text = program("mlp").stablehlo("step")
+    without = compiling.without_donation(text)
+    assert "aliasing" not in without
+    assert without.count("tensor<") == text.count("tensor<")
+    first = '%a: tensor<2xf32> {mhlo.sharding = "x", tf.aliasing_output = 0 : i32}'
+    second = "%b: tensor<i32> {jax.buffer_donor = true}"
+    assert (
+        compiling.without_donation(f"{first}, {second}") == '%a: tensor<2xf32> {mhlo.sharding = "x"}, %b: tensor<i32>'
+    )
+
+
+def test_a_compiler_that_never_returns_is_killed_with_what_it_started(
+    program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = tmp_path / "iree-compile"
+    stuck.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/child\nwait\n")
+    stuck.chmod(0o755)
+    monkeypatch.setattr(targets, "compiler", lambda: str(stuck))
+    start = time.perf_counter()
+    done = compiling.compile_text(program("linear").stablehlo("step"), tmp_path / "step.vmfb", CPU, (), 2)
+    assert done.error == "killed after 2 s"
+    assert time.perf_counter() - start < 30
+    assert not psutil.pid_exists(int((tmp_path / "child").read_text()))
+
+
+def test_a_walk_whose_time_is_over_says_so(
+    program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "TUNE_LIMIT_S", 0.0)
+    with pytest.raises(Unsupported, match=r"no usable code .* O1: not tried \(the walk's 0 s were over\)"):
+        tuning.tune(program("linear"), CPU, 0, (O1,), tmp_path, lambda _: None)
+
+
+def test_a_child_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+    code = (
+        "import os; from ladder import children;"
+        f"children.run(['/bin/sh', '-c', 'echo $$ > {tmp_path}/pid; sleep 1000'], 1000, os.environ)"
+    )
+    argv = [*children.command("timeit")[:2], "-c", code]
+    ended = children.run(argv, 3, children.environment(os.environ))
+    assert ended.code is None
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while (
+        psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline
+    ):
+        time.sleep(0.1)
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"step:params/fc1/w": 1.02}, "the update of params/fc1/w is 0.02 of itself apart"),
+        ({"step:loss": 1.001}, "step:loss is 1.001, not 1"),
+        ({"feed:weight": 0.0}, "feed:weight has other values"),
+        ({"eval:correct": 5.0}, "eval:correct is 50, not 10"),
+        ({"step:params/fc1/w": np.nan}, "the update of params/fc1/w"),
+        ({}, ""),
+    ],
+)
+def test_what_disagrees_is_named(program: Callable[[str], Program], change: dict[str, float], told: str) -> None:
+    linear = program("linear")
+    state = {f"step:{leaf.name}": np.ones(leaf.shape, leaf.dtype) for leaf in linear.leaves}
+    loss, correct = np.array(1, np.float32), np.array(10, np.int32)
+    right = {**state, "step:loss": loss, "feed:weight": np.ones(4, np.float32), "eval:correct": correct}
+    found = {key: np.asarray(value * change.get(key, 1.0), value.dtype) for key, value in right.items()}
+    assert tuning.disagreement(linear, right, found).startswith(told)
+    assert bool(tuning.disagreement(linear, right, found)) == bool(told)
+
+
+def test_flags_for_convolutions_are_tried_where_there_are_convolutions(program: Callable[[str], Program]) -> None:
+    names = [one.name for one in flags.flag_sets(CPU, program("mlp").stablehlo("step"))]
+    assert names == ["O1+tiling", "O1", "O3+tiling", "O3", "O2+tiling", "O2"]
+    assert "O1+im2col+tiling" in [one.name for one in flags.flag_sets(CPU, "stablehlo.convolution")]
+
+
+@pytest.mark.parametrize("name", ["cuda", "rocm", "vulkan-spirv"])
+def test_the_pip_compiler_makes_code_for_cards_that_are_not_here(
+    name: str, program: Callable[[str], Program], tmp_path: Path
+) -> None:
+    text = program("linear").stablehlo("step")
+    done = compiling.compile_text(text, tmp_path / "step.vmfb", targets.TARGETS[name], ("--iree-opt-level=O1",))
+    assert done.error == ""
+    assert (tmp_path / "step.vmfb").stat().st_size > 1000
+
+
+def test_for_metal_the_feed_compiles_and_a_step_that_does_not_fit_says_why(
+    program: Callable[[str], Program], tmp_path: Path
+) -> None:
+    """IREE 3.13.0 gives a matmul over 784 more shared memory than Metal has; at batch 128 it says so."""
+    metal = targets.TARGETS["metal-spirv"]
+    feed, step = (program("linear").stablehlo(name) for name in ("feed", "step"))
+    assert compiling.compile_text(feed, tmp_path / "feed.vmfb", metal, ("--iree-opt-level=O1",)).error == ""
+    done = compiling.compile_text(step.replace("16x", "128x"), tmp_path / "step.vmfb", metal, ("--iree-opt-level=O1",))
+    assert "exceeded the limit of 32768 bytes" in done.error
