@@ -35,7 +35,8 @@ def test_the_worker_never_loads_what_traces() -> None:
 
 
 def test_platforms_diagnose_a_broken_jax_so_they_load_nothing_of_ours() -> None:
-    assert loaded("import platforms.profile, platforms.manifest", (*TRACERS, "numpy", "ladder", "flows")) == []
+    modules = "platforms.profile, platforms.manifest, platforms.doctor, platforms.probe, platforms.stack"
+    assert loaded(f"import {modules}", (*TRACERS, "iree", "numpy", "ladder", "flows")) == []
 
 
 def test_this_test_would_see_jax() -> None:

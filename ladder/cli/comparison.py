@@ -1,6 +1,6 @@
 """Two runs compared: finals seed by seed, and the two halves of the manifest, which say where to look."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -19,7 +19,10 @@ WHERE = {
 
 def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """What is equal and what is not between two runs, as JSON values."""
-    halves = {half: _changed(first["manifest"].get(half) or {}, second["manifest"].get(half) or {}) for half in HALVES}
+    manifests = (first["manifest"], second["manifest"])
+    sides = {half: tuple(m.get(half) or {} for m in manifests) for half in HALVES}
+    halves = {half: _changed(*_of_both(*pair)) for half, pair in sides.items()}
+    data = [(m.get("data") or {}).get("identity") for m in manifests]
     return {
         "runs": [
             {k: run[k] for k in ("name", "uuid", "box", "platform", "lowerer", "state", "word")}
@@ -28,10 +31,26 @@ def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
         "finals": _finals(first, second),
         "recipes": _recipes(first, second),
         "programs": _programs(first, second),
-        "data": first["manifest"]["data"].get("identity") == second["manifest"]["data"].get("identity"),
+        "data": data[0] == data[1],
         "changed": halves,
+        "unrecorded": {half: sorted(a.keys() ^ b.keys()) for half, (a, b) in sides.items()},
         "where": WHERE[bool(halves["core"]), bool(halves["platform"])],
+        "but": [*_unsure(first, second, halves)],
     }
+
+
+def _of_both(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What both manifests record: a fact that one of two versions of Ladder did not write has not changed."""
+    return {k: v for k, v in a.items() if k in b}, {k: v for k, v in b.items() if k in a}
+
+
+def _unsure(first: Mapping[str, Any], second: Mapping[str, Any], halves: Mapping[str, Any]) -> Iterator[str]:
+    """Why the two halves tell less than they seem to."""
+    if first["box"] != second["box"]:
+        yield f"the runs are of two boxes, {first['box']} and {second['box']}: compare with a run on the same box"
+    dirty = [run["name"] for run in (first, second) if (run["manifest"].get("core") or {}).get("dirty") is True]
+    if dirty and not halves["core"]:
+        yield f"uncommitted changes were there in {' and '.join(dict.fromkeys(dirty))}: core may differ all the same"
 
 
 def _finals(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -75,7 +94,7 @@ def _first_apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> int | None:
 
 def _recipes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, list[str]]:
     """For each net and arm of both runs whose recipe hashes differ: the comparability fields that do."""
-    sides = [{(r["net"], r["arm"]): r for r in run["manifest"]["recipes"]} for run in (first, second)]
+    sides = [{(r["net"], r["arm"]): r for r in run["manifest"].get("recipes", [])} for run in (first, second)]
     differ = {key for key in sides[0].keys() & sides[1].keys() if sides[0][key]["hash"] != sides[1][key]["hash"]}
     whole = [
         {key: Recipe.from_json({k: v for k, v in side[key].items() if k != "hash"}) for key in differ} for side in sides
@@ -127,4 +146,8 @@ def print_comparison(comparison: Mapping[str, Any]) -> None:
         print(f"{half}: {'changed' if changed else 'equal'}")
         for key, (a, b) in changed.items():
             print(f"  {key}: {a} | {b}")
+        if unrecorded := comparison["unrecorded"][half]:
+            print(f"  in one manifest only: {', '.join(unrecorded)}")
     print(comparison["where"])
+    for line in comparison["but"]:
+        print(f"but {line}")
