@@ -1,10 +1,11 @@
 """Makes bounds.toml: clean ties over 5 seeds, and every fault, on this box.
 
-    python -m ladder.ties.calibrate [--check] [--nets linear,mlp,cnn] [--steps 100]
+    python -m ladder.ties.calibrate [--check] [--nets linear,mlp,cnn] [--platforms cpu,iree-cpu] [--curves 5]
 
 A bound is three times the largest clean value, of healthy pairs and of either side's own error, and must be below what
 the smallest fault moves that the metric is there to catch. `--check` measures again and writes nothing: it fails when a
-clean value is above its bound or a fault below. About 20 minutes on two cores, most of it the cnn's.
+clean value is above its bound or a fault below. `--curves`: of how many seeds the loss curve is run to its end. Half
+an hour on two cores, most of it the cnn's; a cached IREE program saves up to ten minutes.
 """
 
 import argparse
@@ -42,29 +43,35 @@ CATCHES: dict[tuple[str, str], tuple[str, ...]] = {
     ("G3", "fall"): ("scaled-gradient=0.01",),
 }
 LONG = ("scaled-gradient=1.01", "scaled-gradient=0.01")  # faults whose whole loss curve is measured
+NAMED = tuple(dict.fromkeys(f for group in CATCHES.values() for f in group))
 Values = dict[tuple[str, str], list[tuple[float, str]]]
 
 
-def sides() -> list[Which]:
-    """The healthy sides of any box: XLA on the CPU in each variant, and IREE on the CPU in its own."""
-    return [*(Which("cpu", variant) for variant in VARIANTS), Which("iree-cpu")]
+def sides(platforms: list[str]) -> list[Which]:
+    """The healthy sides: XLA on the CPU in each variant, and each other platform in its own."""
+    return [*(Which("cpu", variant) for variant in VARIANTS), *(Which(p) for p in platforms if p != "cpu")]
 
 
-def measured(recipe: Recipe, data: Path, steps: int, out: Path) -> tuple[str, Values, Values]:
+def spelt(fault: str, recipe: Recipe) -> str:
+    """A fault with the parameter it needs: the last layer's weight."""
+    return f"{fault}={LAST[recipe.net]}" if fault in ("stale", "swapped") else fault
+
+
+def measured(recipe: Recipe, data: Path, platforms: list[str], curves: int, out: Path) -> tuple[str, Values, Values]:
     """A recipe's family; its clean values and its faults', each with whose it is, by metric."""
     plain, _ = program_for(recipe, "cpu", PLAIN)
     judges = run(JUDGE, plain, recipe, data, [Job(f"judge{s}", s, UPDATES, control=False) for s in SEEDS], out)
     by_seed = [judges[f"judge{s}"] for s in SEEDS]
     traces: dict[str, list[Trace]] = {}
     programs: set[tuple[str, str]] = set()
-    for which in sides():
+    for which in sides(platforms):
         side, program = resolve(which, recipe)
         if (which.platform, program.sha) in programs:
             continue  # the variant changes nothing here
         programs.add((which.platform, program.sha))
         tell(f"{recipe.name}: {side.label}")
         jobs = [
-            Job(f"{side.lowerer}{which.variant}{s}", s, steps, None, str(j.file))
+            Job(f"{side.lowerer}{which.variant}{s}", s, CURVE if s <= curves else UPDATES, None, str(j.file))
             for s, j in zip(SEEDS, by_seed, strict=True)
         ]
         traces[side.label] = list(run(side, program, recipe, data, jobs, out).values())
@@ -73,17 +80,27 @@ def measured(recipe: Recipe, data: Path, steps: int, out: Path) -> tuple[str, Va
     for label, own in [(base, first), *others]:
         for a, b, judge in zip(first, own, by_seed, strict=True):
             for key, value in measure(a, b, judge).values.items():
+                if key == ("G2", "curve") and len(b.losses) < CURVE:
+                    continue
                 clean.setdefault(key, []).append((value, f"{recipe.net} {label}"))
     tell(f"{recipe.name}: faults")
     faults: Values = {}
     side, program = resolve(Which("cpu", PLAIN), recipe)
-    for named in dict.fromkeys(f for group in CATCHES.values() for f in group):
-        fault = f"{named}={LAST[recipe.net]}" if named in ("stale", "swapped") else named
-        job = Job("fault", 1, steps if named in LONG else UPDATES, fault, str(by_seed[0].file), control=False)
-        values = measure(first[0], run(side, program, recipe, data, [job], out)["fault"], by_seed[0]).values
-        for key, value in values.items():
+    jobs = [
+        Job(
+            f"fault{i}",
+            1,
+            CURVE if named in LONG else UPDATES,
+            spelt(named, recipe),
+            str(by_seed[0].file),
+            control=False,
+        )
+        for i, named in enumerate(NAMED)
+    ]
+    for named, trace in zip(NAMED, run(side, program, recipe, data, jobs, out).values(), strict=True):
+        for key, value in measure(first[0], trace, by_seed[0]).values.items():
             if named in CATCHES.get(key, ()):
-                faults.setdefault(key, []).append((value, f"{fault} on {recipe.net}"))
+                faults.setdefault(key, []).append((value, f"{spelt(named, recipe)} on {recipe.net}"))
     return family(plain), clean, faults
 
 
@@ -143,7 +160,8 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--check", action="store_true")
     p.add_argument("--nets", default="linear,mlp,cnn")
-    p.add_argument("--steps", type=int, default=CURVE)
+    p.add_argument("--platforms", default="cpu,iree-cpu")
+    p.add_argument("--curves", type=int, default=len(SEEDS))
     args = p.parse_args()
     d = prepare("mnist5k", data_dir=None, cache=paths.cache(), allow_download=False, say=tell)
     data = Data(d.name, d.identity, d.train, d.test, d.classes, (28, 28, 1))
@@ -151,7 +169,7 @@ def main() -> None:
     for recipe in recipes(data):
         if recipe.net in args.nets.split(","):
             with tempfile.TemporaryDirectory(prefix="ladder-tie-") as scratch:
-                fam, clean, faults = measured(recipe, d.folder, args.steps, Path(scratch))
+                fam, clean, faults = measured(recipe, d.folder, args.platforms.split(","), args.curves, Path(scratch))
             by_family.setdefault(fam, []).append((clean, faults))
     made: list[Bound] = []
     for fam, parts in by_family.items():

@@ -1,0 +1,7 @@
+func.func public @main(%a: tensor<100352x2xf32>) -> tensor<2xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %blocks = stablehlo.reshape %a : (tensor<100352x2xf32>) -> tensor<128x784x2xf32>
+  %partial = stablehlo.reduce(%blocks init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<128x784x2xf32>, tensor<f32>) -> tensor<128x2xf32>
+  %sum = stablehlo.reduce(%partial init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<128x2xf32>, tensor<f32>) -> tensor<2xf32>
+  return %sum : tensor<2xf32>
+}
