@@ -275,9 +275,10 @@ class Run:
     def _note_options(self, recipe: Recipe, options: Mapping[str, str]) -> None:
         """What the lowerer chose for a program, beside that program."""
         assert self._writer is not None
+        told = {name: records.without_paths(value) for name, value in options.items()}
         with self._lock:
             programs = self._writer.manifest["programs"]
-            self._writer.update(programs={**programs, recipe.hash: {**programs[recipe.hash], "options": dict(options)}})
+            self._writer.update(programs={**programs, recipe.hash: {**programs[recipe.hash], "options": told}})
 
     def _record(self, trial: Trial, result: Result) -> FinalRow:
         """The trial's line: in the record on disk, then in the store."""
