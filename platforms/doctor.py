@@ -195,20 +195,23 @@ def _overridden(p: Profile, environ: Mapping[str, str]) -> list[Check]:
 
 
 def _runs(p: Profile, probed: Probed) -> Check:
-    """The platform's own environment, a device of its own, and one product that is right."""
+    """The platform's own environment, a device of its own, and one result that is right."""
+    put_right = f"bash {p.setup}; see {p.runbook}"
     if why := probing.trouble(probed):
-        return Check("runs", "FAIL", why, f"bash {p.setup}; see {p.runbook}")
+        mine = "XLA_FLAGS" in p.environment
+        return Check("runs", "FAIL", why, "unset XLA_FLAGS" if why.startswith("XLA_FLAGS") and not mine else put_right)
     if not (own := _own(p, probed)):
         cause = "; ".join(probing.idle(probed)) or f"nothing installed provides '{p.driver or p.jax_platform}'"
         there = f"only {', '.join(d['id'] for d in probed.devices)}" if probed.devices else "no device"
-        return Check("runs", "FAIL", f"{there} started: {cause}", f"bash {p.setup}; see {p.runbook}")
+        return Check("runs", "FAIL", f"{there} started: {cause}", put_right)
     names = ", ".join(f"{d['id']} ({d['kind']})" for d in own)
     if "error" not in probed.told:
         return Check("runs", "WARN", f"{names} started; nothing was compiled", f"ladder run suite --platform {p.name}")
-    ran_on, error = ", ".join(probed.told["ran_on"]), probed.told["error"]
+    where, error = ", ".join(probed.told["ran_on"]), probed.told["error"]
     if not error <= RELATIVE:
-        return Check("runs", "FAIL", f"a product on {ran_on} is wrong: relative error {error:.1e}", f"see {p.runbook}")
-    return Check("runs", "OK", f"{names}; a product on {ran_on} is right to {error:.0e}")
+        return Check("runs", "FAIL", f"what {where} computes is wrong: relative error {error:.1e}", f"see {p.runbook}")
+    right = f"right to {error:.0e}" if error else "exact"
+    return Check("runs", "OK", f"{names}; what {where} computes is {right}")
 
 
 def _count(p: Profile, probed: Probed, need: int) -> list[Check]:

@@ -18,6 +18,7 @@ from platforms.redact import redact
 
 ROOT = str(Path(__file__).resolve().parents[1])
 VIRTUAL = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
+SMALL = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # a probe beside another, or beside a training, takes no whole card
 FATAL_FLAGS = (  # what XLA prints when it ends the process over XLA_FLAGS, and what that means
     (r"Unknown flags? in XLA_FLAGS: (.+)", "XLA_FLAGS has {0}, which this jaxlib does not know: it ends the process"),
     (r"Couldn't interpret value (\S*) for flag (\S+?)\.?$", "XLA_FLAGS gives --{1} the value '{0}', which is none"),
@@ -63,7 +64,7 @@ def probe(profile: Profile, environ: Mapping[str, str], deadline_s: float, by_de
         file = Path(folder) / "result.json"
         command = [sys.executable, "-P", "-m", "platforms.probe", str(file)]
         command += ["xla" if by_default else profile.lowerer, platform, profile.driver, profile.backend]
-        ended = process.run(command, deadline_s, {**environ, "PYTHONPATH": python_path})
+        ended = process.run(command, deadline_s, {**environ, **SMALL, "PYTHONPATH": python_path})
         try:
             told = redact(json.loads(file.read_text("utf-8")), environ)
         except (OSError, ValueError):

@@ -1,6 +1,9 @@
 """`ladder doctor`: exit code 1 only on FAIL, two lines for a mistake, and the same answer as JSON."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -51,3 +54,16 @@ def test_nonsense_is_two_lines(argv: list[str], said: str, capsys: pytest.Captur
     err = capsys.readouterr().err
     assert said in err
     assert len(err.splitlines()) <= 2
+
+
+def test_the_doctor_never_loads_a_runtime_itself() -> None:
+    """On this box, for real."""
+    code = (
+        "import sys\nfrom ladder.cli import app, run_app\ncode = run_app(app, ['doctor', '--platform', 'cpu'])\n"
+        "heavy = {'jax', 'jaxlib', 'iree', 'numpy', 'prefect'} & set(sys.modules)\n"
+        "assert not heavy, heavy\nsys.exit(code)"
+    )
+    environ = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, env=environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "cpu:\n  OK    device: every box has one" in done.stdout
