@@ -95,8 +95,17 @@ def test_a_dry_run_prints_and_does_nothing(name: str, script: Run) -> None:
     assert lines[-1].endswith(f"-m ladder.cli doctor --platform {name}")
 
 
-def test_a_dry_run_of_a_card_names_the_versions_seen_together(amd: None, script: Run) -> None:
-    told = script("rocm", "--dry-run")
+def test_a_plugin_without_its_vendors_libraries_is_refused(amd: None, script: Run, tmp_path: Path) -> None:
+    refused = script("rocm", "--dry-run", ROCM_PATH=str(tmp_path / "none"))
+    assert refused.returncode == 2
+    assert "the published plugin brings no ROCm libraries" in refused.stderr
+    assert "holds no wheel" in script("rocm", "--dry-run", "--wheels", str(tmp_path)).stderr
+    (tmp_path / "some-1-py3-none-any.whl").touch()
+    assert "jaxlib==0.11.1 " in script("rocm", "--dry-run", "--wheels", str(tmp_path)).stdout
+
+
+def test_a_dry_run_of_a_card_names_the_versions_seen_together(amd: None, script: Run, tmp_path: Path) -> None:
+    told = script("rocm", "--dry-run", ROCM_PATH=str(tmp_path))
     assert "jax==0.11.1 jaxlib==0.11.1 jax-rocm10-plugin==0.11.1 jax-rocm10-pjrt==0.11.1" in told.stdout
 
 
