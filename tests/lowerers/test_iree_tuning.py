@@ -27,6 +27,19 @@ if "ladder.lowerers.iree.candidate" in sys.orig_argv and not os.path.exists({mar
 """
 
 
+def gone(pid: int) -> bool:
+    """Within ten seconds; whoever inherits it may take its time to bury it."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_what_fails_or_crashes_costs_that_flag_set_only(
     program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +95,7 @@ def test_a_compiler_that_never_returns_is_killed_with_what_it_started(
     done = compiling.compile_text(program("linear").stablehlo("step"), tmp_path / "step.vmfb", CPU, (), 2)
     assert done.error == "killed after 2 s"
     assert time.perf_counter() - start < 30
-    assert not psutil.pid_exists(int((tmp_path / "child").read_text()))
+    assert gone(int((tmp_path / "child").read_text()))
 
 
 def test_a_walk_whose_time_is_over_says_so(
@@ -101,13 +114,7 @@ def test_a_child_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     argv = [*children.command("timeit")[:2], "-c", code]
     ended = children.run(argv, 3, children.environment(os.environ))
     assert ended.code is None
-    pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 10
-    while (
-        psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline
-    ):
-        time.sleep(0.1)
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert gone(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.parametrize(
@@ -147,12 +154,12 @@ def test_the_pip_compiler_makes_code_for_cards_that_are_not_here(
     assert (tmp_path / "step.vmfb").stat().st_size > 1000
 
 
-def test_for_metal_the_feed_compiles_and_a_step_that_does_not_fit_says_why(
-    program: Callable[[str], Program], tmp_path: Path
+@pytest.mark.parametrize(("name", "error"), [("feed", ""), ("eval", "exceeded the limit of 32768 bytes")])
+def test_for_metal_the_compiler_gives_some_matmuls_more_memory_than_there_is(
+    name: str, error: str, program: Callable[[str], Program], tmp_path: Path
 ) -> None:
-    """IREE 3.13.0 gives a matmul over 784 more shared memory than Metal has; at batch 128 it says so."""
-    metal = targets.TARGETS["metal-spirv"]
-    feed, step = (program("linear").stablehlo(name) for name in ("feed", "step"))
-    assert compiling.compile_text(feed, tmp_path / "feed.vmfb", metal, ("--iree-opt-level=O1",)).error == ""
-    done = compiling.compile_text(step.replace("16x", "128x"), tmp_path / "step.vmfb", metal, ("--iree-opt-level=O1",))
-    assert "exceeded the limit of 32768 bytes" in done.error
+    """IREE 3.13.0: a matmul `[64, 784] x [784, 10]` after the division by 255 `uses 50304 bytes of shared memory`."""
+    metal, text = targets.TARGETS["metal-spirv"], program("linear").stablehlo(name)
+    done = compiling.compile_text(text, tmp_path / "out.vmfb", metal, ("--iree-opt-level=O1",))
+    assert done.error.endswith(error)
+    assert bool(done.error) == bool(error)
