@@ -121,8 +121,8 @@ SHUFFLED = (
     "order: there the already shuffled data is shuffled again each epoch, by an LCG seeded epoch + 42; here each epoch"
     " is a fresh permutation from a named Philox stream; Fisher-Yates in both, the same for every seed",
     "flip: drawn there from the global step, here per example from a named Philox stream; p = 1/2 in both",
-    "max-pool gradient: a tie is shared here, and theirs was not read; after the ReLU the ties are zeros, whose gradient"
-    " is zero either way",
+    "max-pool gradient: a tie is shared here, and theirs was not read; after the ReLU the ties are zeros, whose"
+    " gradient is zero either way",
 )
 BFLOAT16 = "bfloat16: convolutions and dense layers in both; where each backend rounds inside them differs"
 ADAMW_LOSS = (

@@ -3,6 +3,8 @@
 import json
 import os
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +116,17 @@ def mnist_gz() -> Path:
     if not (shared / "data" / "mnist-gz").is_dir():
         pytest.skip("no real MNIST: neither LADDER_SHARED nor ../shared has data/mnist-gz")
     return shared / "data" / "mnist-gz"
+
+
+@pytest.fixture(scope="session")
+def cifar10(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the real CIFAR-10 in both original forms, restored from what lies outside the repository: 20 s."""
+    shared = Path(os.environ.get("LADDER_SHARED") or REPO.parent / "shared")
+    if not (shared / "data" / "cifar10-webp.zip").is_file():
+        pytest.skip("no real CIFAR-10: neither LADDER_SHARED nor ../shared has data/cifar10-webp.zip")
+    folder = tmp_path_factory.mktemp("cifar10")
+    subprocess.run([sys.executable, shared / "data" / "restore.py", "cifar10", folder], check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

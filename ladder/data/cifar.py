@@ -34,16 +34,21 @@ def look(data_dir: Path) -> Found | str:
             there = [name for name in BATCHES if (place / f"{name}{suffix}").is_file()]
             if there and len(there) < len(BATCHES):
                 missing = [f"{name}{suffix}" for name in BATCHES if name not in there]
-                raise SourceError(f"{len(there)} of the 6 {kind} batches are there; missing: {', '.join(missing)}", HINT)
-            if there:
-                files = {f"{name}{suffix}": _read(place / f"{name}{suffix}") for name in BATCHES}
-                return Found(
-                    source=f"CIFAR-10 {kind} batches in --data-dir",
-                    fingerprint=fingerprint(f"cifar10 {kind} 1", files.items()),
-                    decoder=f"numpy {np.__version__} {kind} batches",
-                    decode=lambda: decode(files, parse),
+                raise SourceError(
+                    f"{len(there)} of the 6 {kind} batches are there; missing: {', '.join(missing)}", HINT
                 )
+            if there:
+                return _found(kind, {f"{name}{suffix}": _read(place / f"{name}{suffix}") for name in BATCHES}, parse)
     return "neither data_batch_1.bin … test_batch.bin nor data_batch_1 … test_batch, nor the folders they come in"
+
+
+def _found(kind: str, files: Mapping[str, bytes], parse: "Parse") -> Found:
+    return Found(
+        source=f"CIFAR-10 {kind} batches in --data-dir",
+        fingerprint=fingerprint(f"cifar10 {kind} 1", files.items()),
+        decoder=f"numpy {np.__version__} {kind} batches",
+        decode=lambda: decode(files, parse),
+    )
 
 
 def _read(path: Path) -> bytes:

@@ -49,7 +49,7 @@ def default_dir() -> tuple[Path, str]:
 
 
 def look(name: str, tfds_dir: Path, where: str) -> Found | str:
-    """The newest prepared 3.x of `name` in `tfds_dir`, called `where` in answers, or why there is none that can be read.
+    """The newest prepared 3.x of `name` in `tfds_dir`, called `where` in answers, or why there is none to read.
 
     Reads the files' bytes but does not import TFDS: that takes a second, and a cached dataset does not need it.
     Raises SourceError if files of a prepared version are missing or cannot be read.

@@ -53,9 +53,7 @@ def put_dataset(exe: Executable, splits: Sequence[np.ndarray]) -> Resident:
     )
 
 
-def steps(
-    exe: Executable, state: Arrays, data: Resident, recipe: Recipe, epoch: int
-) -> Iterator[tuple[Arrays, Value]]:
+def steps(exe: Executable, state: Arrays, data: Resident, recipe: Recipe, epoch: int) -> Iterator[tuple[Arrays, Value]]:
     """The steps of an epoch: yields (state, loss on the device) after each, without waiting for it."""
     order, lrs, keys = epoch_order(recipe, epoch), rates(recipe, epoch), step_keys(recipe, epoch)
     draws = epoch_draws(recipe, epoch, order)

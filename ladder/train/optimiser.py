@@ -1,7 +1,8 @@
 """The optimisers as pure functions of one tensor, with the constants of reference/recipes.md section 0.
 
 Each gives the new parameter and its named slots, which are zero at the start and stand in the state as
-`opt/<slot>/<parameter>`; `step` is the count of steps done. Source: brettkoonce/lean4-mlir, LeanMlir/VerifiedTrain.lean @126ab67b.
+`opt/<slot>/<parameter>`; `step` is the count of steps done. Source: brettkoonce/lean4-mlir,
+LeanMlir/VerifiedTrain.lean @126ab67b.
 """
 
 import math
@@ -15,7 +16,9 @@ from ladder.recipes.recipe import Optimiser
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of AdamW
 
 Slots = Mapping[str, jax.Array]
-Update = Callable[[Optimiser, jax.Array, jax.Array, Slots, jax.Array, jax.Array], tuple[jax.Array, dict[str, jax.Array]]]
+Update = Callable[
+    [Optimiser, jax.Array, jax.Array, Slots, jax.Array, jax.Array], tuple[jax.Array, dict[str, jax.Array]]
+]
 
 
 def sgd(

@@ -74,7 +74,9 @@ def test_a_failing_tfds_is_one_line_without_paths(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("ready")
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert tfds_download.look("mnist", tmp_path / "file", WHERE, silent) == "TFDS_DATA_DIR cannot be written: File exists"
+    assert (
+        tfds_download.look("mnist", tmp_path / "file", WHERE, silent) == "TFDS_DATA_DIR cannot be written: File exists"
+    )
 
 
 def test_a_process_that_succeeds_says_nothing() -> None:

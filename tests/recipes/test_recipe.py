@@ -63,7 +63,14 @@ def test_a_field_outside_does_not_change_the_hash(name: str) -> None:
     assert replace(CNN, **{name: OUTSIDE[name]}).hash == CNN.hash
 
 
-CHANGES = [{"train": 1}, {"test": 1}, {"classes": 2}, {"shape": (28, 28, 3)}, {"test_shape": (24, 24, 1)}, {"identity": "x"}]
+CHANGES = [
+    {"train": 1},
+    {"test": 1},
+    {"classes": 2},
+    {"shape": (28, 28, 3)},
+    {"test_shape": (24, 24, 1)},
+    {"identity": "x"},
+]
 
 
 @pytest.mark.parametrize("change", CHANGES)
