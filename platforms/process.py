@@ -30,7 +30,8 @@ class Ended:
     def died_of(self) -> str:
         """`exit code 9`, or `signal SIGABRT`."""
         if self.code is not None and self.code < 0:
-            return f"signal {signal.Signals(-self.code).name}"
+            known = {number.value: number.name for number in signal.Signals}
+            return f"signal {known.get(-self.code, -self.code)}"
         return f"exit code {self.code}"
 
 
