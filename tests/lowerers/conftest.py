@@ -16,26 +16,20 @@ TWO_SETS = tuple(one for one in flags.CPU_SETS if one.name in ("O1", "O1+tiling"
 
 
 @pytest.fixture(scope="session")
-def iree_cache(shared_cache: Path) -> Path:
-    """Where the session's tuned code is."""
-    return shared_cache
-
-
-@pytest.fixture(scope="session")
-def iree(iree_cache: Path) -> Lowerer:
+def iree() -> Lowerer:
     """The iree lowerer on this process's CPU."""
     return make("iree", "cpu")
 
 
 @pytest.fixture(scope="session")
-def tuned(program: Callable[[str], Program], iree: Lowerer, iree_cache: Path) -> Callable[[str], Executable]:
+def tuned(program: Callable[[str], Program], iree: Lowerer, shared_cache: Path) -> Callable[[str], Executable]:
     """tuned(net): the tiny program through IREE, its flag sets walked once a session."""
     made: dict[str, Executable] = {}
 
     def get(net: str) -> Executable:
         if net not in made:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("LADDER_CACHE", str(iree_cache))
+                patch.setenv("LADDER_CACHE", str(shared_cache))
                 patch.setattr(flags, "CPU_SETS", TWO_SETS)
                 made[net] = iree.compile(program(net))
         return made[net]

@@ -121,11 +121,11 @@ def test_a_second_time_comes_from_the_cache_and_damage_is_made_again(
     iree: Lowerer,
     tuned: Callable[[str], Executable],
     program: Callable[[str], Program],
-    iree_cache: Path,
+    shared_cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("LADDER_CACHE", str(iree_cache))
+    monkeypatch.setenv("LADDER_CACHE", str(shared_cache))
     monkeypatch.setattr(flags, "CPU_SETS", TWO_SETS)
     tuned("linear")
     start = time.perf_counter()
