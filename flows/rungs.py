@@ -119,4 +119,5 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
 mnist = rung_flow("mnist")
 cifar = rung_flow("cifar")
 
-RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"mnist": mnist, "cifar": cifar}  # a deployment's entrypoint is `flows.rungs.<rung>`
+# A deployment's entrypoint is `flows.rungs.<rung>`.
+RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"mnist": mnist, "cifar": cifar}

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 
+import jax
+import numpy as np
 import pytest
 
-from ladder.recipes import Recipe
+from ladder.recipes import Recipe, rung_recipes
 from ladder.train.artifact import Program
+from ladder.train.program import layout, options
+from models import NETS
 
 PARAMETERS = {
     "linear": {"fc1/b": (10,), "fc1/w": (784, 10)},
@@ -31,6 +35,8 @@ PARAMETERS = {
     },
 }
 COUNTS = {"linear": 7_850, "mlp": 669_706, "cnn": 3_489_130}
+CIFAR8 = [f"{layer}{i}/{kind}" for layer, n in (("conv", 8), ("fc", 3)) for i in range(1, n + 1) for kind in "wb"]
+NORM8 = [f"norm{i}/{kind}" for i in range(1, 9) for kind in ("gamma", "beta")]
 
 
 @pytest.mark.parametrize("net", PARAMETERS)
@@ -51,3 +57,18 @@ def test_dense_layers_on_images_are_drawn_in_the_published_order(program: Callab
     assert canonical["params/fc1/w"] == (32, 14, 14, 512)  # the cnn's; the mlp's has one channel
     assert canonical["params/conv2/w"] == (32, 32, 3, 3)
     assert {leaf.name: leaf.canonical for leaf in program("mlp").leaves}["params/fc1/w"] == (1, 28, 28, 512)
+
+
+@pytest.mark.parametrize("recipe", rung_recipes("cifar"), ids=lambda r: r.arm)
+def test_the_cifar_net_has_its_recipes_leaves_and_count(recipe: Recipe) -> None:
+    """22 tensors, 38 with a norm, which adds running statistics only where it is over the batch."""
+    net = NETS[recipe.net]("plain", **options(recipe))
+    variables = jax.eval_shape(net.init, jax.random.key(0), np.zeros((1, 32, 32, 3), np.float32))
+    leaves = layout(recipe, variables)  # raises when the count is not the recipe's
+    named = {leaf.name.removeprefix("params/") for leaf in leaves if leaf.name.startswith("params/")}
+    assert named == {*CIFAR8, *(NORM8 if recipe.norm != "none" else ())}
+    stats = [leaf.name for leaf in leaves if leaf.name.startswith("stats/")]
+    assert len(stats) == (24 if recipe.norm == "batch" else 0)
+    slots = {"sgd": 0, "nesterov": 1, "adamw": 2}[recipe.optimiser.name]
+    assert sum(leaf.name.startswith("opt/") for leaf in leaves) == slots * len(named)
+    assert {leaf.canonical for leaf in leaves if leaf.name == "params/fc1/w"} == {(32, 2, 2, recipe.width or 512)}

@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from ladder.recipes.cifar import recipes
 from ladder.train.feed import DEVIATION, MEAN, feed, pixels
+from ladder.train.program import cross_entropy
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 9, 8, 3), np.uint8)
 LABELS = np.arange(20, dtype=np.int32)
@@ -39,3 +41,13 @@ def test_pixels_are_scaled_and_normalised(kind: str) -> None:
     if kind == "imagenet":
         wanted = (wanted - np.array(MEAN)) / np.array(DEVIATION)
     np.testing.assert_allclose(pixels(recipe, IMAGES), wanted, rtol=1e-6, atol=1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_smoothed_cross_entropy_is_the_formula(smoothing: float) -> None:
+    """The target is .9 one-hot + .01 at ten classes (reference/recipes.md section 3)."""
+    logits, labels = np.random.default_rng(0).normal(size=(6, 10)) * 5, np.arange(6)
+    target = (1 - smoothing) * np.eye(10)[labels] + smoothing / 10
+    wanted = -(target * (logits - np.log(np.exp(logits).sum(1, keepdims=True)))).sum(1)
+    found = cross_entropy(jnp.float32(logits), jnp.int32(labels), smoothing)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)

@@ -209,3 +209,35 @@ def test_a_layout_survives_json() -> None:
 
     leaf = weight("cnn", "fc1/w")
     assert Leaf.from_json(json.loads(json.dumps(dataclasses.asdict(leaf)))) == leaf
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "value"),
+    [
+        ("norm1/gamma", (16,), 1.0),
+        ("norm1/beta", (16,), 0.0),
+        ("conv1/b", (16,), 0.0),
+        ("cls", (1, 1, 192), 0.0),
+        ("pos", (197, 192), 0.0),
+        ("block1/layer_scale", (96,), 1e-6),
+    ],
+)
+def test_some_parameters_start_at_a_value(name: str, shape: tuple[int, ...], value: float) -> None:
+    leaf = parameter(name, shape, layer_scale=1e-6)
+    np.testing.assert_array_equal(draw(leaf, "net", 1), np.full(shape, value, np.float32))
+    assert not draw(parameter(name, shape, rule="zero"), "net", 1).any()
+
+
+def test_another_vector_has_variance_two_by_n() -> None:
+    leaf = parameter("token/w", (4000,))
+    assert leaf.sigma == pytest.approx(math.sqrt(2 / 4000))
+    assert draw(leaf, "net", 1).var() == pytest.approx(2 / 4000, rel=0.15)
+
+
+def test_a_depthwise_convolution_is_drawn_as_oihw_with_one_input_and_its_own_fan_out() -> None:
+    """HWIO (kh, kw, 1, C) here, OIHW (C, 1, kh, kw) there; the published rule is 2 / (O kH kW) with O = C."""
+    leaf = parameter("dw/w", (3, 5, 1, 24))
+    assert (leaf.canonical, leaf.sigma) == ((24, 1, 3, 5), pytest.approx(math.sqrt(2 / (24 * 15))))
+    uniform = rng.uniform("init/net/params/dw/w/seed=1", (3, 24, 1, 3, 5)).sum(0) - 1.5
+    wanted = (uniform * 2 * leaf.sigma).transpose(2, 3, 1, 0)
+    np.testing.assert_allclose(draw(leaf, "net", 1), wanted, rtol=1e-6)
