@@ -92,7 +92,8 @@ def examine(
         by_default = pool.submit(probing.probe, profiles[0], environ, probe_s, True)
         probes = {p.name: pool.submit(probing.probe, p, {**environ, **p.environment}, probe_s).result for p in chosen}
         probed = {name: result() for name, result in probes.items()}
-    shell = _shell(by_default.result(), next(iter(chosen), None) if wanted else None, probed)
+    whose = [p.name for p in profiles if p.lowerer == "xla" and stack.plugins(p, found)]
+    shell = _shell(by_default.result(), next(iter(chosen), None) if wanted else None, probed, whose)
     reports = [
         _report(p, detected[p.name], probed[p.name], environ, need, root, found)
         if p in chosen
@@ -227,10 +228,11 @@ def _count(p: Profile, probed: Probed, need: int) -> list[Check]:
     return [Check("count", "OK", f"{have} of {need} devices")] if need > 1 else []
 
 
-def _shell(probed: Probed, p: Profile | None, own: Mapping[str, Probed]) -> tuple[Check, ...]:
+def _shell(probed: Probed, p: Profile | None, own: Mapping[str, Probed], whose: Sequence[str]) -> tuple[Check, ...]:
     """What plain jax does in this shell: it is what every other program gets, and it falls back without a word.
 
     A failure where it is not what the platform asked for needs, and that platform's own environment does no better.
+    `whose`: the platforms that an installed plugin belongs to.
     """
     accelerator = p if p and not p.detect.everywhere and p.lowerer == "xla" else None
     level: Level = "FAIL" if p is None or (accelerator and not own[p.name].works) else "WARN"
@@ -251,10 +253,8 @@ def _shell(probed: Probed, p: Profile | None, own: Mapping[str, Probed]) -> tupl
     asked_cpu = probed.platforms == "cpu" or (p is not None and not accelerator)
     if sleepers := probing.idle(probed):
         told = f"{probed.setting}: jax has only {there}; {'; '.join(sleepers)}"
-        return (
-            *checks,
-            Check("shell", "WARN" if asked_cpu else "FAIL", told, "ladder doctor --platform with its name"),
-        )
+        fix = f"bash {accelerator.setup}" if accelerator else f"ladder doctor --platform {' or '.join(whose) or 'NAME'}"
+        return (*checks, Check("shell", "WARN" if asked_cpu else "FAIL", told, fix))
     listed = [name for name in (probed.platforms or "").split(",") if name not in ("", "cpu")]
     if accelerator and not probed.accelerators:
         chose = "fell back to" if listed else "chose"

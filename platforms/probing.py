@@ -90,7 +90,8 @@ def trouble(probed: Probed) -> str:
             return words.format(*match.groups())
     if raised := probed.told.get("exception"):
         if raised["type"] == "AssertionError" and not raised["text"]:
-            return f"{probed.setting}, and jax ends with an empty AssertionError: nothing installed provides that"
+            cause = "; ".join(idle(probed)) or "nothing installed provides that"
+            return f"{probed.setting}, and jax ends with an empty AssertionError: {cause}"
         said = first_line(raised["text"]) or "without a word"
         if raised["type"] in ("ImportError", "ModuleNotFoundError"):
             return f"stage '{stage}' failed: {said}"
@@ -104,18 +105,14 @@ def idle(probed: Probed) -> list[str]:
     """The installed plugins that started no device, each with jax's reason where it gave one."""
     if probed.accelerators:
         return []
-    return [
-        f"plugin '{name}' is installed but started no device"
-        + next(
-            (
-                f": {first_line(line.split('initialize(): ')[-1])}"
-                for line in probed.told.get("log", [])
-                if name in line
-            ),
-            "",
-        )
-        for name in probed.told.get("plugins", [])
-    ]
+    log, errors = probed.told.get("log", []), probed.told.get("errors", {})
+    found: list[str] = []
+    for plugin in probed.told.get("plugins", []):
+        reasons = [line.split("initialize(): ")[-1] for line in log if plugin in line]
+        reasons += [text for platform, text in errors.items() if platform in plugin]
+        why = first_line(reasons[0]) if reasons else "jax gives no reason"
+        found.append(f"plugin '{plugin}' is installed but started no device: {why}")
+    return found
 
 
 def late_flags(probed: Probed) -> tuple[str, bool]:

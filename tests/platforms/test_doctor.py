@@ -90,6 +90,13 @@ def test_an_installed_plugin_that_does_not_start_is_not_a_cpu(plugin: Callable[[
     assert "plugin 'dud' is installed but started no device: no driver for dud" in check(found, "shell").detail
 
 
+def test_an_idle_plugin_of_a_known_platform_points_at_it(install: Install, given: Callable[..., None]) -> None:
+    install({"jax-cuda12-plugin": "0.12.0.1"})
+    given([CORES], plugins=["xla_cuda12"])
+    shell = check(doctor.examine(None, CLEAN), "shell")
+    assert (shell.level, shell.next) == ("FAIL", "ladder doctor --platform cuda-desktop or cuda-tegra")
+
+
 def test_an_idle_plugin_is_a_warning_where_a_cpu_is_what_was_asked_for(given: Callable[..., None]) -> None:
     given([CORES], plugins=["dud"])
     assert check(doctor.examine("cpu", CLEAN), "shell").level == "WARN"

@@ -46,6 +46,18 @@ RAISED = {"stage": "start devices", "jax": "0.12"}
             "JAX_PLATFORMS=x, and jax ends with an empty AssertionError: nothing installed provides that",
         ),
         (
+            probed(
+                "failed",
+                1,
+                **RAISED,
+                platforms="x",
+                plugins=["xla_x"],
+                exception={"type": "AssertionError", "text": ""},
+            ),
+            "JAX_PLATFORMS=x, and jax ends with an empty AssertionError: "
+            "plugin 'xla_x' is installed but started no device: jax gives no reason",
+        ),
+        (
             probed("failed", 1, **RAISED, exception={"type": "RuntimeError", "text": "no\nmore"}),
             "JAX_PLATFORMS is not set, and stage 'start devices' ended with RuntimeError: no",
         ),
@@ -57,6 +69,11 @@ RAISED = {"stage": "start devices", "jax": "0.12"}
 )
 def test_the_reason_is_in_words(found: Probed, words: str) -> None:
     assert trouble(found) == words
+
+
+def test_a_plugin_whose_backend_failed_is_idle_for_that_reason() -> None:
+    found = probed("done", 0, stage="done", plugins=["xla_x12"], errors={"x": "no driver", "tpu": "no library"})
+    assert probing.idle(found) == ["plugin 'xla_x12' is installed but started no device: no driver"]
 
 
 @pytest.mark.parametrize(
