@@ -79,10 +79,10 @@ def test_every_rung_has_a_flow_that_is_found_by_its_module() -> None:
 
 @pytest.mark.parametrize("rung", list(RUNGS))
 def test_the_forms_choices_are_the_rungs_nets_and_arms(rung: str) -> None:
-    from flows.rungs import ANY_DATA, RUNG_FLOWS
+    from flows.rungs import RUNG_FLOWS
 
     schema = RUNG_FLOWS[rung].parameters
-    recipes = rung_recipes(rung, ANY_DATA)
+    recipes = rung_recipes(rung)
     assert schema.definitions is not None
     assert schema.definitions["Net"]["enum"] == list(dict.fromkeys(r.net for r in recipes))
     assert schema.definitions["Arm"]["enum"] == list(dict.fromkeys(r.arm for r in recipes))
