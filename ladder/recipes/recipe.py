@@ -105,8 +105,8 @@ class Recipe:
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The recipe that `to_json` wrote; a field that did not exist then has its neutral value."""
         values: dict[str, Any] = dict(fields)
-        shapes = {k: v and tuple(v) for k, v in fields["data"].items() if k in ("shape", "test_shape")}
-        values["data"] = Data(**{**fields["data"], **shapes})
+        data: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields["data"].items()}
+        values["data"] = Data(**data)
         values["optimiser"] = Optimiser(**fields["optimiser"])
         values["schedule"] = Schedule(**fields["schedule"])
         values["augment"] = tuple(fields.get("augment", ()))
