@@ -40,6 +40,7 @@ def gradients(net: Cifar8, params: dict[str, dict[str, np.ndarray]], dtype: type
     return jax.tree.map(np.asarray, jax.jit(jax.grad(loss))(own))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["none", "example", "batch"])
 def test_float32_gradients_of_both_variants_are_those_of_float64(
     norm: str, params: dict[str, dict[str, np.ndarray]]
