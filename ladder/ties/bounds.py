@@ -21,7 +21,7 @@ class Bound:
     gate: str
     metric: str
     dtype: str
-    family: str  # of the program's heaviest operation: "dot" or "conv"
+    family: str  # of the program's operations, see ladder.ties.tie.family
     bound: float
     clean: float
     of: str
@@ -36,14 +36,18 @@ class Bound:
 def load(file: Path = FILE) -> tuple[Bound, ...]:
     """All bounds. Raises LadderError for a file that is not whole, or a bound that its own measurements contradict."""
     try:
-        bounds = tuple(Bound(**entry) for entry in tomllib.loads(file.read_text("utf-8"))["bound"])
-        wrong = [b for b in bounds if not b.clean <= b.bound < b.caught]
+        return checked(tuple(Bound(**entry) for entry in tomllib.loads(file.read_text("utf-8"))["bound"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LadderError(f"the bounds in {file.name} cannot be read: {error}", AGAIN) from error
-    if wrong:
+
+
+def checked(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+    """The bounds, each of which lies between what is clean and what the smallest fault moves, or LadderError."""
+    if wrong := [b for b in bounds if not b.clean <= b.bound < b.caught]:
         b = wrong[0]
         told = f"{b.gate} {b.metric} of {b.family} {b.dtype}: {b.bound:g} is not between {b.clean:g} and {b.caught:g}"
         raise LadderError(f"a bound must be above what is clean and below what the smallest fault moves: {told}", AGAIN)
+    return bounds
     return bounds
 
 

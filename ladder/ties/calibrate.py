@@ -24,7 +24,7 @@ from ladder.data import prepare
 from ladder.errors import LadderError
 from ladder.recipes import Data, Recipe
 from ladder.recipes.mnist import recipes
-from ladder.ties.bounds import FILE, Bound, load
+from ladder.ties.bounds import FILE, Bound, checked, load
 from ladder.ties.gates import measure
 from ladder.ties.side import CURVE, JUDGE, UPDATES, Job, Trace, run
 from ladder.ties.tie import Which, family, resolve
@@ -181,8 +181,7 @@ def main() -> None:
     if args.check:
         sys.exit(check(made, kept))
     others = [b for b in kept if b.family not in by_family]
-    FILE.write_text(text([*others, *made]))
-    load()
+    FILE.write_text(text(checked((*others, *made))))
 
 
 def check(made: list[Bound], kept: tuple[Bound, ...]) -> int:

@@ -123,8 +123,8 @@ def test_bounds_are_rounded_up_to_two_digits() -> None:
     assert [rounded(x) for x in (1.23e-5, 9.99e-7, 2e-3, 0.101)] == [1.3e-5, 1e-6, 2e-3, 0.11]
 
 
-def test_every_metric_has_a_shipped_bound_for_dense_and_convolutional_programs() -> None:
+def test_every_metric_has_a_shipped_bound_for_every_family() -> None:
     shipped = load()
-    for family in ("dot", "conv"):
+    for family in ("dot", "relu", "conv"):
         assert {(b.gate, b.metric) for b in shipped if b.family == family} == set(CATCHES)
         assert all(b.n >= 5 for b in shipped)
