@@ -33,6 +33,11 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
     return {**base, "PYTHONPATH": os.pathsep.join(filter(None, (root, base.get("PYTHONPATH"))))}
 
 
+def bound(argv: Sequence[str]) -> list[str]:
+    """The command line that runs `argv` no longer than the thread that starts it."""
+    return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *argv]
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a child ended. `code` is None when it was killed at its deadline, and negative for a signal."""
@@ -57,7 +62,7 @@ def run(argv: Sequence[str], deadline_s: float, env: Mapping[str, str], given: s
     """
     start = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *argv],
+        bound(argv),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -69,16 +74,17 @@ def run(argv: Sequence[str], deadline_s: float, env: Mapping[str, str], given: s
             output, errors = process.communicate(given, timeout=deadline_s)
             code: int | None = process.returncode
         except subprocess.TimeoutExpired:
-            _kill(process.pid)
+            kill(process.pid)
             output, errors = process.communicate()
             code = None
         except BaseException:
-            _kill(process.pid)
+            kill(process.pid)
             raise
     return Ended(code, time.perf_counter() - start, output, errors)
 
 
-def _kill(pid: int) -> None:
+def kill(pid: int) -> None:
+    """Kill a process and what it started."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         for one in (process, *process.children(recursive=True)):
