@@ -1,6 +1,7 @@
 """The xla lowerer: a program's exported bytes through XLA on one PJRT device, with JAX's persistent cache."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax.sharding import SingleDeviceSharding
 
 from ladder import paths
 from ladder.errors import LadderError
+from ladder.lowerers.functions import Call, PlainFunction
 from ladder.lowerers.protocol import Compiled, Unsupported, Value, check_boundary
 from ladder.train.artifact import FUNCTIONS, Program
 
@@ -82,6 +84,24 @@ class Xla:
                 raise Unsupported(f"xla cannot compile {name} of program {program.sha[:12]}: {line}") from error
             seconds[name], cached[name] = time.perf_counter() - start, self._hits > hits
         return XlaExecutable(self.device, calls, Compiled(seconds, cached))
+
+    def function(self, plain: PlainFunction) -> Call:
+        """Compile a plain function; see ladder.lowerers.functions. Raises Unsupported."""
+        if plain.platform not in (self.device.platform, self._asked):
+            raise Unsupported(f"function {plain.name} is for {plain.platform}, this lowerer is on {self._asked}")
+        exported = jax.export.deserialize(bytearray(plain.serialised))
+        sharding = SingleDeviceSharding(self.device)
+        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in exported.in_avals]
+        try:
+            compiled = jax.jit(exported.call).lower(*shapes).compile()
+        except jax.errors.JaxRuntimeError as error:
+            raise Unsupported(f"xla cannot compile {plain.name}: {str(error).splitlines()[0]}") from error
+
+        def call(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            found = compiled(*(jax.device_put(values[a.name], self.device) for a in plain.inputs))
+            return {a.name: np.array(value) for a, value in zip(plain.outputs, found, strict=True)}
+
+        return call
 
 
 class XlaExecutable:

@@ -6,9 +6,11 @@ import platform
 from iree.runtime.version import REVISIONS, VERSION
 
 from ladder.errors import LadderError
+from ladder.lowerers.functions import Call, PlainFunction
 from ladder.lowerers.iree import cache, targets
 from ladder.lowerers.iree.devices import probe_device
 from ladder.lowerers.iree.executable import Device, IreeExecutable
+from ladder.lowerers.iree.functions import load, module_for
 from ladder.lowerers.protocol import Compiled, Unsupported, check_boundary
 from ladder.train.artifact import FUNCTIONS, Program
 
@@ -61,6 +63,12 @@ class Iree:
                 },
             ),
         )
+
+    def function(self, plain: PlainFunction) -> Call:
+        """Compile a plain function, or find it again; see ladder.lowerers.functions. Raises Unsupported."""
+        if plain.platform != EXPORTED_FOR:
+            raise Unsupported(f"function {plain.name} is for {plain.platform}; iree takes the {EXPORTED_FOR} form")
+        return load(self._device, module_for(plain, self._target, self._version), plain)
 
 
 def _say(line: str) -> None:
