@@ -6,10 +6,11 @@ import jax.numpy as jnp
 from jax import lax
 
 MATMUL_GRADIENT = "matmul-gradient"  # the variant in which a convolution's weight gradient is written as matmuls
-# ... where that pays: CPU-ms of the gradient alone at batch 128, XLA's own | ours, medians of 3, two AVX2 cores:
-# side 28: 1->32 17.4 | 6.1, 32->32 285 | 90; side 32: 3->16 22.7 | 6.8, 16->16 101 | 41;
-# side 24: 16->16 20 | 30, side 16: 5.6 | 9.5, side 8: 16->32 2.3 | 3.0, 32->32 4.4 | 5.5, side 4: 1.3 | 2.0.
-MATMUL_SIDE = 28
+# ... where that pays: CPU-ms of the gradient alone at batch 128, XLA plain | matmuls, IREE plain | matmuls; least of 5,
+# two AVX2 cores (jax 0.12.0.1, IREE 3.13.0, 2026-12-01). Side 28: 1->32 12.9 | 5.7, 11.9 | 10.3; 32->32 276 | 57,
+# 98 | 68. Side 32: 3->16 11.9 | 7.4, 12.0 | 11.6; 16->16 91 | 34, 72 | 30. Side 16: 16->32 10.0 | 11.0, 13.8 | 10.8;
+# 32->32 23.1 | 21.1, 26.3 | 22.3. Side 8: 4.4 | 5.6, 8.9 | 6.0. Side 4: 0.3 | 2.3, 1.1 | 3.2.
+MATMUL_SIDE = 16
 
 
 class Conv3x3(nn.Module):
@@ -52,35 +53,41 @@ def _backward(saved: tuple[jax.Array, jax.Array], g: jax.Array) -> tuple[jax.Arr
 
 
 def _weight_gradient(x: jax.Array, g: jax.Array) -> jax.Array:
-    """`dW[i, j] = sum over n, h, w of x[n, h+i-1, w+j-1] g[n, h, w]`: a matmul for each kernel row i.
+    """`dW[i, j] = sum over n, h, w of x[n, h+i-1, w+j-1] g[n, h, w]`: a matmul for each kernel row i and image.
 
-    The three columns j stand side by side on the narrower side of the matmul.
+    The three columns j stand side by side on the narrower side of the matmul. The images are summed last: a compiler
+    that adds one term after another (IREE) is 5e-7 off in 100,352 terms so, and 6e-6 in one long sum.
     """
-    return _columns_of_input(x, g) if x.shape[-1] < g.shape[-1] else _columns_of_output(x, g)
+    rows = _columns_of_input(x, g) if x.shape[-1] < g.shape[-1] else _columns_of_output(x, g)
+    return jnp.stack(rows)
 
 
-def _columns_of_input(x: jax.Array, g: jax.Array) -> jax.Array:
-    """Matmuls of `[rows, 3·c]` by `[rows, o]`."""
-    (_, h, w, c), o = x.shape, g.shape[-1]
-    padded, flat = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), g.reshape(-1, o)
+def _columns_of_input(x: jax.Array, g: jax.Array) -> list[jax.Array]:
+    """For each kernel row, `[3, c, o]`: matmuls of `[h·w, 3·c]` by `[h·w, o]`."""
+    (n, h, w, c), o = x.shape, g.shape[-1]
+    padded, flat = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), g.reshape(n, h * w, o)
     rows = [jnp.concatenate([padded[:, i : i + h, j : j + w] for j in range(3)], axis=-1) for i in range(3)]
-    return jnp.stack([row.reshape(-1, 3 * c).T @ flat for row in rows]).reshape(3, 3, c, o)
+    return [_sum_of_products(row.reshape(n, h * w, 3 * c), flat).reshape(3, c, o) for row in rows]
 
 
-def _columns_of_output(x: jax.Array, g: jax.Array) -> jax.Array:
-    """Matmuls of `[rows, c]` by `[rows, 3·o]`.
+def _columns_of_output(x: jax.Array, g: jax.Array) -> list[jax.Array]:
+    """For each kernel row, `[3, c, o]`: matmuls of `[h·(w+2), c]` by `[h·(w+2), 3·o]`.
 
-    With x padded by one pixel all round and g by two at the far ends, both are flat lists of equally many rows, and a
-    kernel tap (i, j) is a shift of i·(w+2)+j rows between them; g's zero padding cancels the rows that wrap around.
+    With x padded by one pixel all round and g by two on the right, both are flat lists of pixels in rows of w+2, and a
+    kernel tap (i, j) is a shift of i·(w+2)+j pixels between them; g's zero padding cancels those that wrap around.
     """
-    c, o, row = x.shape[-1], g.shape[-1], x.shape[2] + 2
-    xs = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))).reshape(-1, c)
-    gs = jnp.pad(g, ((0, 0), (0, 2), (0, 2), (0, 0))).reshape(-1, o)
-    length = gs.shape[0] - 2 * row  # the last tap's shift is 2·row + 2; the columns' shifts are in `taps`
-    gs = gs[: length - 2]
-    taps = jnp.concatenate([jnp.pad(gs, ((j, 2 - j), (0, 0))) for j in range(3)], axis=1)
-    rows = [xs[i * row : i * row + length].T @ taps for i in range(3)]
-    return jnp.stack(rows).reshape(3, c, 3, o).transpose(0, 2, 1, 3)
+    (n, h, w, c), o = x.shape, g.shape[-1]
+    row = w + 2
+    xs = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))).reshape(n, (h + 2) * row, c)
+    gs = jnp.pad(g, ((0, 0), (0, 0), (0, 2), (0, 0))).reshape(n, h * row, o)
+    taps = jnp.concatenate([jnp.pad(gs[:, : h * row - j], ((0, 0), (j, 0), (0, 0))) for j in range(3)], axis=-1)
+    rows = [_sum_of_products(xs[:, i * row : (i + h) * row], taps) for i in range(3)]
+    return [product.reshape(c, 3, o).transpose(1, 0, 2) for product in rows]
+
+
+def _sum_of_products(a: jax.Array, b: jax.Array) -> jax.Array:
+    """`[n, k, p] , [n, k, q] -> [p, q]`: a matmul an image, then the sum over images."""
+    return jnp.einsum("nkp,nkq->npq", a, b).sum(axis=0)
 
 
 _convolve_matmul_gradient.defvjp(_forward, _backward)
