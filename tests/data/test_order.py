@@ -35,7 +35,7 @@ def test_examples_that_occur_twice_are_no_trouble(tiny: Arrays) -> None:
 
 def test_another_count_is_refused(tiny: Arrays) -> None:
     places = order.table(tiny)
-    with pytest.raises(SourceError, match=r"it has 60 \+ 20 examples, MNIST has 59 \+ 21"):
+    with pytest.raises(SourceError, match=r"has 60 \+ 20 examples, MNIST has 59 \+ 21"):
         order.restore(tiny, places[:59], places[59:])
 
 

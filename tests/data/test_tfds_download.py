@@ -60,7 +60,7 @@ def test_what_tfds_prepared_is_then_read(
     for _ in range(2):
         answer = tfds_download.look("mnist", tmp_path / "new", WHERE, said.append)
         assert isinstance(answer, Found)
-    assert commands == [[sys.executable, "-m", "ladder.data.tfds_download", str(tmp_path / "new")]]
+    assert commands == [[sys.executable, "-m", "ladder.data.tfds_download", "mnist", str(tmp_path / "new")]]
     assert said == ["TFDS downloads and prepares mnist in TFDS_DATA_DIR, for up to 15 min"]
 
 
