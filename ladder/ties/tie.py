@@ -109,15 +109,15 @@ def synthetic(data: Data, folder: Path) -> Path:
 
 
 def family(program: Program) -> str:
-    """Whose bounds apply: "conv" where the step has a convolution, else "relu" where it has one, else "dot".
+    """Whose bounds apply: "conv" where the step has a convolution, else "dense", or "affine" for one dense layer alone.
 
-    A value near zero that changes sides moves the update a hundred times as far as rounding does, so that a net without
-    a kink is held to tighter bounds.
+    A hidden value near zero that changes sides moves the update a hundred times as far as rounding does, so that a net
+    without hidden layers is held to tighter bounds.
     """
     step = program.stablehlo("step")
     if "stablehlo.convolution" in step:
         return "conv"
-    return "relu" if " = stablehlo.maximum " in step else "dot"
+    return "dense" if step.count("stablehlo.dot_general") > 2 else "affine"  # forward and weight gradient
 
 
 def resolve(which: Which, recipe: Recipe) -> tuple[Side, Program]:
