@@ -1,12 +1,13 @@
 """Records: a run's directory is the evidence; the database is an index that can be rebuilt from it.
 
-    runs/.partial/<uuid>/   until complete: every line is appended whole and fsynced
-    runs/<name>/            complete (renamed); `ladder keep` moves it to runs/kept/<name>/
+runs/.partial/<uuid>/   until complete: every line is appended whole and fsynced
+runs/<name>/            complete (renamed); `ladder keep` moves it to runs/kept/<name>/
 
-    manifest.json   schema, the run's facts, *core* (this repo) and *platform* (what the box supplied), verdicts
-    finals.tsv      one line a trial
-    epochs.jsonl    one line an epoch of a trial
-    REPORT.md       for people
+manifest.json   schema, the run's facts, *core* (this repo) and *platform* (what the box supplied), verdicts
+finals.tsv      one line a trial
+epochs.jsonl    one line an epoch of a trial
+results.tsv     the suite: one line a test
+REPORT.md       for people
 """
 
 import difflib
@@ -28,6 +29,7 @@ from ladder.errors import LadderError
 
 SCHEMA = 1
 MANIFEST, FINALS, EPOCHS, REPORT, OWNER = "manifest.json", "finals.tsv", "epochs.jsonl", "REPORT.md", "owner"
+RESULTS = "results.tsv"
 PARTIAL = ".partial"
 KEPT = ("kept", "published")
 LOOKS_S = (0.001,) * 20 + (0.01,) * 10
@@ -81,6 +83,22 @@ class EpochRow:
 
 
 @dataclass(frozen=True)
+class ResultRow:
+    """One line of results.tsv: a test of the suite. `measured` is held against `bound`; both are None where nothing is.
+
+    `status` is one of Mesa's states: pass fail xfail xpass flake skip crash timeout.
+    """
+
+    test: str
+    tier: int
+    status: str
+    measured: float | None
+    bound: float | None
+    seconds: float
+    detail: str
+
+
+@dataclass(frozen=True)
 class Record:
     """A run's directory, read. `state` is running while its owner's lock is held, interrupted when it is not."""
 
@@ -89,6 +107,7 @@ class Record:
     finals: tuple[FinalRow, ...]
     epochs: tuple[EpochRow, ...]
     state: Literal["complete", "running", "interrupted"]
+    results: tuple[ResultRow, ...] = ()
 
 
 class Writer:
@@ -139,12 +158,18 @@ class Writer:
 
     def final(self, row: FinalRow) -> None:
         """Append a trial's line, on disk when this returns."""
-        file = self.path / FINALS
+        self._row(FINALS, replace(row, note=without_paths(row.note)))
+
+    def result(self, row: ResultRow) -> None:
+        """Append a test's line, on disk when this returns."""
+        self._row(RESULTS, replace(row, detail=without_paths(row.detail)))
+
+    def _row(self, name: str, row: FinalRow | ResultRow) -> None:
+        file, columns = self.path / name, [f.name for f in fields(row)]
         begun = file.exists() and file.stat().st_size
-        head = "" if begun else "\t".join(f.name for f in fields(FinalRow)) + "\n"
-        row = replace(row, note=without_paths(row.note))
-        cells = (str(getattr(row, f.name)) if getattr(row, f.name) is not None else "-" for f in fields(FinalRow))
-        with self._writing(FINALS):
+        head = "" if begun else "\t".join(columns) + "\n"
+        cells = ("-" if getattr(row, column) is None else str(getattr(row, column)) for column in columns)
+        with self._writing(name):
             _append(file, head + "\t".join(" ".join(c.split()) for c in cells) + "\n")
 
     def epoch(self, row: EpochRow) -> None:
@@ -195,11 +220,12 @@ def read(path: Path) -> Record:
         manifest = json.loads((path / MANIFEST).read_text("utf-8"))
         if manifest["schema"] != SCHEMA:
             raise LadderError(f"record {path.name} has schema {manifest['schema']}; this Ladder reads {SCHEMA}")
-        finals = _read_finals(path / FINALS)
+        finals = _read_rows(path / FINALS, FinalRow)
+        results = _read_rows(path / RESULTS, ResultRow)
         epochs = {(e.net, e.arm, e.seed, e.epoch): e for e in _read_epochs(path / EPOCHS)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LadderError(f"record {path.name} cannot be read: {type(error).__name__}: {error}") from error
-    return Record(path, manifest, finals, tuple(epochs.values()), _state(path))
+    return Record(path, manifest, finals, tuple(epochs.values()), _state(path), results)
 
 
 def find_all(root: Path) -> list[Path]:
@@ -372,16 +398,16 @@ def _free_name(root: Path, manifest: dict[str, Any]) -> str:
     return next(name for k in itertools.count(1) if (name := stem if k == 1 else f"{stem}-{k}") not in taken)
 
 
-def _read_finals(path: Path) -> tuple[FinalRow, ...]:
+def _read_rows[Row: FinalRow | ResultRow](path: Path, kind: type[Row]) -> tuple[Row, ...]:
     if not path.exists():
         return ()
     head, *lines = _whole_lines(path) or [""]
     names = head.split("\t")
-    kinds = {f.name: str(f.type) for f in fields(FinalRow)}
-    rows: list[FinalRow] = []
+    kinds = {f.name: str(f.type) for f in fields(kind)}
+    rows: list[Row] = []
     for line in lines:
         cells = dict(zip(names, line.split("\t"), strict=True))
-        rows.append(FinalRow(**{name: _cell(cells[name], kinds[name]) for name in kinds}))
+        rows.append(kind(**{name: _cell(cells[name], kinds[name]) for name in kinds}))
     return tuple(rows)
 
 
