@@ -200,7 +200,8 @@ def _runs(p: Profile, probed: Probed) -> Check:
     put_right = f"bash {p.setup}; see {p.runbook}"
     if why := probing.trouble(probed):
         mine = "XLA_FLAGS" in p.environment
-        return Check("runs", "FAIL", why, "unset XLA_FLAGS" if why.startswith("XLA_FLAGS") and not mine else put_right)
+        what = "unset XLA_FLAGS" if why.startswith("XLA_FLAGS") and not mine else put_right
+        return Check("runs", "FAIL", why, probing.crowded(probed, os.getloadavg()[0]) or what)
     if not (own := _own(p, probed)):
         cause = "; ".join(probing.idle(probed)) or f"nothing installed provides '{p.driver or p.jax_platform}'"
         there = f"only {', '.join(d['id'] for d in probed.devices)}" if probed.devices else "no device"
@@ -241,7 +242,7 @@ def _shell(probed: Probed, p: Profile | None, own: Mapping[str, Probed], whose: 
     if late:
         checks.append(Check("flags", "FAIL" if too_late else "WARN", late, "set XLA_FLAGS before Python starts"))
     if why := probing.trouble(probed):
-        what = (
+        what = probing.crowded(probed, os.getloadavg()[0]) or (
             "unset XLA_FLAGS"
             if "XLA_FLAGS" in why
             else f"bash {accelerator.setup}"

@@ -101,6 +101,17 @@ def trouble(probed: Probed) -> str:
     return f"it died of {ended.died_of} in stage '{stage}'{said}"
 
 
+def crowded(probed: Probed, load: float) -> str:
+    """What to do about a child that hung while the box had more than two processes a core waiting; "" otherwise.
+
+    Under load 20 on two cores, a first `import jax` took longer than the limit (2026-12-01).
+    """
+    cores = os.cpu_count() or 1
+    if probed.ended.state != "hanging" or load <= 2 * cores:
+        return ""
+    return f"ladder doctor again when the box is less busy: its load is {load:.0f} on {cores} cores"
+
+
 def idle(probed: Probed) -> list[str]:
     """The installed plugins that started no device, each with jax's reason where it gave one."""
     if probed.accelerators:

@@ -95,3 +95,11 @@ def test_a_command_gets_only_the_environment_it_is_given_and_its_output_is_told_
     code = "import os; print(os.environ.get('HOME'), os.environ['MY_TOKEN'])"
     ended = process.run([sys.executable, "-c", code], 60, {"PATH": os.environ["PATH"], "MY_TOKEN": "hunter22"})
     assert (ended.state, ended.out) == ("done", "None ***\n")
+
+
+def test_a_child_that_hangs_on_a_crowded_box_is_to_be_tried_again() -> None:
+    cores, hung = os.cpu_count() or 1, probed("hanging", -9, stage="import jax")
+    said = probing.crowded(hung, 10.0 * cores)
+    assert said == f"ladder doctor again when the box is less busy: its load is {10 * cores} on {cores} cores"
+    assert probing.crowded(hung, 1.0 * cores) == ""
+    assert probing.crowded(probed("failed", -6), 10.0 * cores) == ""
