@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flows.command import Ended
 
 NoServer = Annotated[bool, Parameter(name="--no-server", negative="", help="Without Prefect: it is seen here only.")]
+SUITE, SEEDS = "suite", "1-3"
 Seeds = Annotated[str, Parameter(help="Seeds, e.g. 1-5 or 1,2,9.")]
 
 
@@ -31,7 +32,7 @@ def run(
     *,
     nets: str = "",
     arms: str = "",
-    seeds: Seeds = "1-3",
+    seeds: Seeds = SEEDS,
     platform: str = "cpu",
     lowerer: str = "",
     data_dir: str = "",
@@ -39,14 +40,18 @@ def run(
     reference: str = "",
     fault: str = "",
     fresh: bool = False,
+    tier: str = "",
+    only: str = "",
+    devices: int | None = None,
+    plan: Annotated[bool, Parameter(negative="")] = False,
     wait: float = 0.0,
     no_server: NoServer = False,
     as_json: Json = False,
 ) -> int:
-    """Train a rung on this box and hold the finals against the reference.
+    """Train a rung on this box and hold the finals against the reference; or run the suite, which trains nothing.
 
     Args:
-        rung: Which rung, e.g. mnist.
+        rung: Which rung, e.g. mnist; or suite.
         nets: Only these nets, separated by commas.
         arms: Only these arms of them.
         platform: What to run on.
@@ -56,11 +61,23 @@ def run(
         reference: The reference to compare with, if not the recipe's own.
         fault: A fault to inject, to see its detector go red.
         fresh: Leave an interrupted run of the same request as it is, and start anew.
+        tier: Of the suite: only these tiers, e.g. 0,1.
+        only: Of the suite: only these tests, separated by commas.
+        devices: Of the suite: on how many devices; on a CPU they are virtual and count for no hardware.
+        plan: Of the suite: the tests that would run; runs none.
         wait: Seconds to wait for a device that another run uses.
     """
     from flows.command import Ended, run_rung
     from ladder.request import Request, parse_seeds
 
+    training = {"nets": nets, "arms": arms, "seeds": seeds != SEEDS, "data-dir": data_dir, "epochs": epochs}
+    training |= {"reference": reference, "fault": fault, "fresh": fresh}
+    testing = {"tier": tier, "only": only, "devices": devices, "plan": plan}
+    for option, value in (training if rung == SUITE else testing).items():
+        if value:
+            raise LadderError(f"--{option} is not for rung {rung}", "ladder run --help")
+    if rung == SUITE:
+        return _suite(tier, only, devices, platform, lowerer, wait, plan, no_server, as_json)
     request = Request(
         rung=rung,
         nets=split(nets),
@@ -78,6 +95,44 @@ def run(
     return show([Ended(rung, run_rung(request, no_server, say))], as_json)
 
 
+def _suite(
+    tier: str,
+    only: str,
+    devices: int | None,
+    platform: str,
+    lowerer: str,
+    wait: float,
+    plan: bool,
+    no_server: bool,
+    as_json: bool,
+) -> int:
+    """`ladder run suite`, from its options to its exit code."""
+    from flows.command import Ended, run_suite
+    from ladder.suite import run as suite
+
+    request = suite.SuiteRequest(
+        tiers=suite.parse_tiers(tier),
+        only=split(only),
+        platform=platform,
+        lowerer=lowerer or None,
+        devices=devices,
+        wait_s=wait,
+    )
+    if not plan:
+        return show([Ended(SUITE, run_suite(request, no_server, say))], as_json)
+    planned = suite.plan(request)
+    rows = [
+        {"test": c.name, "tier": str(c.tier), "family": c.family, "limit s": f"{c.limit_s:g}"} for c in planned.cases
+    ]
+    if as_json:
+        print_json({"platform": planned.profile.name, "devices": planned.side.devices, "tests": rows})
+        return 0
+    print_table(rows)
+    virtual = ", virtual" if planned.side.virtual else ""
+    print(f"{len(rows)} tests on {planned.profile.name}, {planned.side.devices} devices{virtual}; none was run")
+    return 0
+
+
 @app.command
 def climb(
     *,
@@ -86,10 +141,11 @@ def climb(
     budget: float = 8.0,
     platform: str = "cpu",
     lowerer: str = "",
+    past_suite: Annotated[bool, Parameter(negative="")] = False,
     no_server: NoServer = False,
     as_json: Json = False,
 ) -> int:
-    """Climb the ladder: the rungs in order, until one fails, diverges, crashes or hangs.
+    """Climb the ladder: the suite, then the rungs in order, until one fails, diverges, crashes or hangs.
 
     Args:
         to: The last rung; cifar, or the last there is below it, if not given.
@@ -97,10 +153,11 @@ def climb(
         budget: Hours; a trial that cannot finish within them is not started.
         platform: What to run on.
         lowerer: What turns the programs into something that runs; the platform's own if not given.
+        past_suite: Go on after a red suite.
     """
     from flows.command import climb_rungs
 
-    return show(climb_rungs(to, seeds, budget, platform, lowerer or None, no_server, say), as_json)
+    return show(climb_rungs(to, seeds, budget, platform, lowerer or None, past_suite, no_server, say), as_json)
 
 
 @app.command
@@ -145,12 +202,10 @@ def split(text: str) -> tuple[str, ...]:
 
 def show(ended: "Sequence[Ended]", as_json: bool) -> int:
     """Print how the rungs ended, for people or as JSON; the exit code is the worst of theirs."""
-    from ladder.report import TERMINAL
-
     if as_json:
         print_json([e.to_json() for e in ended])
     for e in () if as_json else ended:
-        print_table(e.table(), TERMINAL, title=e.rung)
+        print_table(e.table(), e.columns, title=e.rung)
         for line in e.lines():
             print(line)
     codes = {e.outcome.exit_code for e in ended}

@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Failed
 
 from flows.artifacts import key
-from flows.climbing import climb_through, last_rung, not_climbed, told, worst
+from flows.climbing import SUITE, climb_through, last_rung, not_climbed, told, worst
 from flows.link import Link
 from flows.live import ENDED
 from flows.live import Cancelled as CancelledFromUI
@@ -20,6 +20,8 @@ from ladder import paths
 from ladder.errors import LadderError
 from ladder.request import Request
 from ladder.run import Outcome, drive
+from ladder.suite import run as suite
+from ladder.suite.run import SuiteOutcome, SuiteRequest
 
 
 @flow(name="climb", persist_result=False, retries=0)
@@ -30,8 +32,9 @@ def climb(
     budget_hours: float = 8.0,
     platform: str = "cpu",
     lowerer: str = PROFILES_OWN,
+    past_suite: bool = False,
 ) -> State[Any]:
-    """Climb the ladder: the rungs in order, until one fails, diverges, crashes or hangs.
+    """Climb the ladder: the suite, then the rungs in order, until one fails, diverges, crashes or hangs.
 
     Args:
         to: The last rung.
@@ -39,17 +42,18 @@ def climb(
         budget_hours: A trial that cannot finish within this time, all rungs together, is not started.
         platform: What to run on.
         lowerer: What turns the programs into something that runs.
+        past_suite: Go on after a red suite.
     """
     deadline = time.time() + 3600 * budget_hours
     with Link() as link:
         link.claim()
         link.describe(f"platform:{platform}", f"box:{paths.box()}")
 
-        def run(rung: str) -> Outcome:
+        def run(rung: str) -> Outcome | SuiteOutcome:
             return _rung(link, rung, seeds, deadline, str(platform), str(lowerer))
 
         try:
-            ended = climb_through(str(to), run, link.say)
+            ended = climb_through(str(to), run, link.say, past_suite)
         except CancelledFromUI as error:
             return Cancelled(message=str(error))
         except LadderError as error:
@@ -64,23 +68,29 @@ def climb(
         return final_state(worst(words.values()), text)
 
 
-def table(ended: Mapping[str, Outcome]) -> list[dict[str, str]]:
+def table(ended: Mapping[str, Outcome | SuiteOutcome]) -> list[dict[str, str]]:
     """A row per rung that was climbed."""
     return [{"rung": rung, "verdict": o.word, "record": o.record_path.name} for rung, o in ended.items()]
 
 
-def _rung(link: Link, rung: str, seeds: int, deadline: float, platform: str, lowerer: str) -> Outcome:
+def _rung(link: Link, rung: str, seeds: int, deadline: float, platform: str, lowerer: str) -> Outcome | SuiteOutcome:
     """A rung's flow, in this process; when Prefect is lost, the rung without it. Raises what the rung refused with."""
     left = max(deadline - time.time(), 1.0)
-    options = {"platform": platform, "lowerer": lowerer, "wait_s": left, "budget_hours": left / 3600}
+    options: dict[str, Any] = {"platform": platform, "lowerer": lowerer, "wait_s": left}
+    options |= {"budget_hours": max(deadline - time.time(), 1e-9) / 3600}
+    options |= {} if rung == SUITE else {"seeds": seeds}
     before = len(ENDED)
-    state = link.attempt(lambda: RUNG_FLOWS[rung](seeds=seeds, **options, return_state=True))
+    state = link.attempt(lambda: RUNG_FLOWS[rung](**options, return_state=True))
     if len(ENDED) == before:
         if state is not None:
             raise RuntimeError(f"{rung}: {state.message}")
         own = None if lowerer == PROFILES_OWN else lowerer
         every = tuple(range(1, seeds + 1))
-        ENDED.append(drive(Request(rung, (), (), every, platform, own, wait_s=left, deadline=deadline), link.say))
+        if rung == SUITE:
+            request = SuiteRequest(platform=platform, lowerer=own, wait_s=left, deadline=deadline)
+            ENDED.append(suite.drive(request, link.say))
+        else:
+            ENDED.append(drive(Request(rung, (), (), every, platform, own, wait_s=left, deadline=deadline), link.say))
     ended = ENDED[-1]
     if isinstance(ended, LadderError):
         raise ended

@@ -7,15 +7,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flows import server
-from flows.climbing import climb_through, last_rung
+from flows.climbing import SUITE, climb_through, last_rung
 from flows.climbing import rungs as rungs_in_order
 from ladder.errors import LadderError
 from ladder.recipes import rung_recipes, select
-from ladder.report import told, verdict_table
+from ladder.report import TERMINAL, told, verdict_table
 from ladder.request import Request, check_seeds, profile_for
 from ladder.run import Outcome, drive
+from ladder.suite import report as suite_report
+from ladder.suite import run as suite
+from ladder.suite.run import SuiteOutcome, SuiteRequest
 
 Say = Callable[[str], None]
+AnyOutcome = Outcome | SuiteOutcome
 NO_SERVER = "--no-server runs it without Prefect"
 
 
@@ -24,23 +28,36 @@ class Ended:
     """A rung and how it ended."""
 
     rung: str
-    outcome: Outcome
+    outcome: AnyOutcome
 
     def to_json(self) -> dict[str, Any]:
         """The stable keys of `--json`."""
         o = self.outcome
         record = os.path.relpath(o.record_path)
-        cells = [asdict(judgement) for judgement in o.judgements]
-        return {"rung": self.rung, "verdict": str(o.word), "exit_code": o.exit_code, "record": record, "cells": cells}
+        if isinstance(o, SuiteOutcome):
+            found = {"tests": [asdict(row) for row in o.results], "expectations_diff": o.diff}
+        else:
+            found = {"cells": [asdict(judgement) for judgement in o.judgements]}
+        return {"rung": self.rung, "verdict": str(o.word), "exit_code": o.exit_code, "record": record, **found}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the table, those for a terminal; all if empty."""
+        return () if isinstance(self.outcome, SuiteOutcome) else TERMINAL
 
     def table(self) -> list[dict[str, str]]:
-        """The verdict table."""
-        return verdict_table(self.outcome.judgements)
+        """The verdict table, or the suite's results."""
+        o = self.outcome
+        return suite_report.table(o.results) if isinstance(o, SuiteOutcome) else verdict_table(o.judgements)
 
     def lines(self) -> list[str]:
         """What stands under the table."""
-        why = [f"{j.net} {j.arm}: {told(asdict(j))}" for j in self.outcome.judgements]
-        return [*why, f"{self.rung}: {self.outcome.word}; record: {os.path.relpath(self.outcome.record_path)}"]
+        o = self.outcome
+        if isinstance(o, SuiteOutcome):
+            why = [*suite_report.red(o.results), *o.diff.splitlines(), suite_report.counts(o.results)]
+        else:
+            why = [f"{j.net} {j.arm}: {told(asdict(j))}" for j in o.judgements]
+        return [*why, f"{self.rung}: {o.word}; record: {os.path.relpath(o.record_path)}"]
 
 
 def run_rung(request: Request, no_server: bool, say: Say) -> Outcome:
@@ -64,29 +81,70 @@ def run_rung(request: Request, no_server: bool, say: Say) -> Outcome:
     }
     options |= {"nets": list(request.nets)} if request.nets else {}
     options |= {"arms": list(request.arms)} if request.arms else {}
-    return _call(lambda: rungs.RUNG_FLOWS[request.rung](**options, return_state=True))[0]
+    found = _call(lambda: rungs.RUNG_FLOWS[request.rung](**options, return_state=True))[0]
+    assert isinstance(found, Outcome)
+    return found
+
+
+def run_suite(request: SuiteRequest, no_server: bool, say: Say) -> SuiteOutcome:
+    """The suite rung. Raises LadderError for a wrong request, and for a configured server that does not answer."""
+    suite.plan(request)
+    if no_server:
+        return suite.drive(request, say)
+    connect(say)
+    from flows import rungs
+
+    options: dict[str, Any] = {
+        "tiers": [str(tier) for tier in request.tiers],
+        "only": list(request.only),
+        "platform": request.platform,
+        "lowerer": request.lowerer or rungs.PROFILES_OWN,
+        "devices": request.devices,
+        "wait_s": request.wait_s,
+    }
+    found = _call(lambda: rungs.suite(**options, return_state=True))[0]
+    assert isinstance(found, SuiteOutcome)
+    return found
 
 
 def climb_rungs(
-    to: str, seeds: int, budget_hours: float, platform: str, lowerer: str | None, no_server: bool, say: Say
+    to: str,
+    seeds: int,
+    budget_hours: float,
+    platform: str,
+    lowerer: str | None,
+    past_suite: bool,
+    no_server: bool,
+    say: Say,
 ) -> list[Ended]:
-    """The rungs in order up to `to`."""
+    """The suite, then the rungs in order up to `to`."""
     to, every = last_rung(to), tuple(range(1, seeds + 1))
-    check(Request(to, seeds=every, platform=platform, lowerer=lowerer))
+    profile_for(platform, lowerer) if to == SUITE else check(
+        Request(to, seeds=every, platform=platform, lowerer=lowerer)
+    )
     if budget_hours <= 0:
         raise LadderError(f"--budget {budget_hours:g}: more than 0 hours")
     if no_server:
         deadline = time.time() + 3600 * budget_hours
 
-        def run(rung: str) -> Outcome:
+        def run(rung: str) -> AnyOutcome:
             wait_s = max(deadline - time.time(), 1.0)
+            if rung == SUITE:
+                return suite.drive(
+                    SuiteRequest(platform=platform, lowerer=lowerer, wait_s=wait_s, deadline=deadline), say
+                )
             return drive(Request(rung, (), (), every, platform, lowerer, wait_s=wait_s, deadline=deadline), say)
 
-        return [Ended(rung, outcome) for rung, outcome in climb_through(to, run, say).items()]
+        return [Ended(rung, outcome) for rung, outcome in climb_through(to, run, say, past_suite).items()]
     connect(say)
     from flows import climb, rungs
 
-    options = {"platform": platform, "lowerer": lowerer or rungs.PROFILES_OWN, "budget_hours": budget_hours}
+    options: dict[str, Any] = {
+        "platform": platform,
+        "lowerer": lowerer or rungs.PROFILES_OWN,
+        "budget_hours": budget_hours,
+    }
+    options |= {"past_suite": past_suite}
     outcomes = _call(lambda: climb.climb(to=to, seeds=seeds, **options, return_state=True))
     return [Ended(rung, outcome) for rung, outcome in zip(rungs_in_order(), outcomes, strict=False)]
 
@@ -116,7 +174,7 @@ def connect(say: Say) -> None:
         say(f"looking for dead runs: {error!r}")
 
 
-def _call(flow: Callable[[], Any]) -> list[Outcome]:
+def _call(flow: Callable[[], Any]) -> list[AnyOutcome]:
     """Call a flow for what its rungs came to; that does not depend on the server living through it."""
     from flows.live import ENDED
 
@@ -127,7 +185,7 @@ def _call(flow: Callable[[], Any]) -> list[Outcome]:
         if len(ENDED) == before:
             raise LadderError(f"Prefect could not run the flow: {error!r}", NO_SERVER) from error
         state = None
-    outcomes: list[Outcome] = []
+    outcomes: list[AnyOutcome] = []
     for ended in ENDED[before:]:
         if isinstance(ended, LadderError):
             raise ended

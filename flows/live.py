@@ -9,6 +9,7 @@ from ladder.errors import LadderError
 from ladder.pool.events import Event
 from ladder.records import FinalRow
 from ladder.run import Outcome, Run
+from ladder.suite.run import SuiteOutcome
 
 
 class Cancelled(LadderError):
@@ -42,4 +43,6 @@ class Desk:
 
 
 DESKS: dict[str, Desk] = {}  # by run uuid, while the flow runs
-ENDED: list[Outcome | LadderError] = []  # of this process's rung flows, in order: told without the server
+ENDED: list[
+    Outcome | SuiteOutcome | LadderError
+] = []  # of this process's rung flows, in order: told without the server

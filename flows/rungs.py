@@ -9,10 +9,13 @@ from prefect import Flow, flow
 from prefect.client.schemas.objects import State
 from pydantic import Field
 
+from flows import climbing
+from flows.testing import test
 from flows.train import train
 from ladder import lowerers
-from ladder.recipes import RUNGS, rung_recipes, select
+from ladder.recipes import rung_recipes, select
 from ladder.run import Request
+from ladder.suite.run import ALL, SuiteRequest
 from platforms import profile
 
 PROFILES_OWN = "of the platform"  # the choice "the lowerer that the platform's profile names"
@@ -40,7 +43,8 @@ def some(chosen: Sequence[str], of: Sequence[str]) -> tuple[str, ...]:
 
 Platform = choice("Platform", profile.names())
 Lowerer = choice("Lowerer", (PROFILES_OWN, *lowerers.NAMES))
-Rung = choice("Rung", RUNGS)
+Rung = choice("Rung", climbing.rungs())
+Tier = choice("Tier", map(str, ALL))
 Seeds = Annotated[int, Field(ge=1, le=1000)]
 Hours = Annotated[float, Field(gt=0, le=1000)]
 
@@ -116,8 +120,50 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
     return flow(name=rung, persist_result=False, retries=0)(run)
 
 
+@flow(name="suite", persist_result=False, retries=0)
+@offers(
+    tiers=list[Tier],
+    platform=Platform,
+    lowerer=Lowerer,
+    devices=Optional[Annotated[int, Field(ge=1)]],  # noqa: UP045  not `|`: this is a value, not a type
+    wait_s=Annotated[float, Field(ge=0)],
+    budget_hours=Optional[Hours],  # noqa: UP045
+)
+def suite(
+    tiers: list[str] = [str(tier) for tier in ALL],  # noqa: B006  a form's default; never changed
+    only: list[str] = [],  # noqa: B006
+    platform: str = "cpu",
+    lowerer: str = PROFILES_OWN,
+    devices: int | None = None,
+    wait_s: float = 0.0,
+    budget_hours: float | None = None,
+) -> State[Any]:
+    """Test this box layer by layer: platform, runtime, operators, nets. Minutes, no dataset; it trains nothing.
+
+    Args:
+        tiers: Which tiers: 0 platform, 1 runtime, 2 operators and nets.
+        only: Only these tests.
+        platform: What to run on.
+        lowerer: What turns the programs into something that runs.
+        devices: On how many devices. On a CPU more than one are virtual, and count for no hardware.
+        wait_s: Seconds to wait for a device that another run uses.
+        budget_hours: A part of the suite that is not begun within this time is not run.
+    """
+    return test(
+        SuiteRequest(
+            tiers=tuple(int(tier) for tier in tiers),
+            only=tuple(only),
+            platform=str(platform),
+            lowerer=None if lowerer == PROFILES_OWN else str(lowerer),
+            devices=devices,
+            wait_s=wait_s,
+            deadline=None if budget_hours is None else time.time() + 3600 * budget_hours,
+        )
+    )
+
+
 mnist = rung_flow("mnist")
 cifar = rung_flow("cifar")
 
 # A deployment's entrypoint is `flows.rungs.<rung>`.
-RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"mnist": mnist, "cifar": cifar}
+RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"suite": suite, "mnist": mnist, "cifar": cifar}

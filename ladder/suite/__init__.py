@@ -1,1 +1,1 @@
-"""The suite rung: minutes, no datasets, and it says which layer is broken. Tiers: platform, runtime, operators, nets."""
+"""The suite rung: minutes, no datasets; it says which layer is broken. Tiers: platform, runtime, operators and nets."""

@@ -87,7 +87,7 @@ def unknown(expected: Mapping[str, Expectation], tests: Iterable[str]) -> list[E
 
 
 def diff(
-    states: Mapping[str, State], expected: Mapping[str, Expectation], details: Mapping[str, str], platform: str
+    states: Mapping[str, str], expected: Mapping[str, Expectation], details: Mapping[str, str], platform: str
 ) -> str:
     """What to paste into the expectation files to have what happened expected; "" when all was as expected."""
     lines: dict[str, list[str]] = {}

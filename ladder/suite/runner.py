@@ -53,7 +53,7 @@ def collect(side: Side, tiers: Sequence[int]) -> dict[str, tuple[Case, ...]]:
         for name in MODULES[tier]:
             try:
                 cases: tuple[Case, ...] = importlib.import_module(name).cases(side)
-            except ImportError as error:
+            except (ImportError, AttributeError) as error:  # AttributeError: a folder without a module in it
                 raise LadderError(
                     f"tier {tier} cannot be run: its module {name} cannot be imported ({error})",
                     f"run the others: --tier {','.join(str(t) for t in MODULES if t != tier)}",
@@ -102,7 +102,9 @@ class _Child:
         self.progressed, self.why = False, ""
         self.lost: Literal["crash", "timeout"] = "crash"
         self._run, self._seq = uuid.uuid4().hex, 0
-        self._output: IO[bytes] = tempfile.TemporaryFile()
+        self._current: Case | None = None  # begun and not ended
+        self._begun = time.monotonic()
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by bury
         request = {"module": module, "names": list(cases), "side": asdict(side), "run": self._run}
         self._events, write = os.pipe()
         try:
@@ -122,30 +124,29 @@ class _Child:
 
     def results(self) -> Iterator[Result]:
         """A result for each case that this child came to."""
-        current: Case | None = None  # begun and not ended
         held: tuple[Case, Outcome, float] | None = None  # ended, and not yet known to have left the child alive
-        begun, ended, seen = time.monotonic(), False, set[str]()
-        for line in self._lines(lambda: begun + (current.limit_s if current else START_S)):
-            kind = line["type"]
+        ended, seen = False, set[str]()
+        for line in self._lines():
+            kind, took = line["type"], time.monotonic() - self._begun
             if kind == "facts":
                 self._on_facts(line["facts"])
                 continue
-            if ended or (kind == "done") != (current is not None) or self._is_unasked(line, current, seen):
+            if ended or (kind == "done") != (self._current is not None) or self._is_unasked(line, seen):
                 self.why = f"the transcript is out of order at its {kind} line"
                 break
-            if kind == "done" and current:
-                held, current = (current, line["outcome"], time.monotonic() - begun), None
+            if kind == "done" and self._current:
+                held, self._current = (self._current, line["outcome"], took), None
             else:
                 if held and kind == "start":
                     yield _stands(*held)
                     held = None
-                current, ended = self._cases.get(line.get("name", "")), kind == "end"
-                self.progressed |= current is not None
-                seen |= {line["name"]} if current else set()
-            begun = time.monotonic()
+                self._current, ended = self._cases.get(line.get("name", "")), kind == "end"
+                self.progressed |= not ended
+                seen |= {line.get("name", "")}
+            self._begun = time.monotonic()
         status = self._end()
-        if current:
-            yield Result(current, self.lost, None, None, time.monotonic() - begun, self.why or status)
+        if current := self._current:
+            yield Result(current, self.lost, None, None, time.monotonic() - self._begun, self.why or status)
         elif held and (not ended or self.why or self._process.returncode != 0):
             case, outcome, seconds = held
             why = f"it said {outcome.status}, but then: {self.why or status}"
@@ -158,20 +159,20 @@ class _Child:
                 yield Result(self._cases[name], "fail", None, None, 0.0, "the child ended without running it")
         self.why = self.why or status
 
-    def _is_unasked(self, line: Mapping[str, Any], current: Case | None, seen: set[str]) -> bool:
+    def _is_unasked(self, line: Mapping[str, Any], seen: set[str]) -> bool:
         """Whether a line names a case that is not asked for, was told already, or is not the one in progress."""
         if line["type"] == "end":
             return False
         name = line["name"]
-        return name not in self._cases or (name != current.name if current else name in seen)
+        return name not in self._cases or (name != self._current.name if self._current else name in seen)
 
-    def _lines(self, until: Callable[[], float]) -> Iterator[dict[str, Any]]:
-        """The transcript's lines to its end, a bad line or the deadline that `until` tells; `why` has the last two."""
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        """The transcript's lines to its end, a bad line or the case's limit; `why` says which of the last two."""
         poller, buffer = select.poll(), b""
         poller.register(self._events, select.POLLIN)
         while True:
             self._look()
-            left = until() - time.monotonic()
+            left = self._begun + (self._current.limit_s if self._current else START_S) - time.monotonic()
             if left <= 0:
                 self.lost, self.why = "timeout", "it did not end within its limit and was killed"
                 return
