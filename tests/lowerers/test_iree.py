@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from ladder.data.identity import Arrays
@@ -47,6 +49,29 @@ def test_twenty_steps_give_xlas_losses(
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert state.keys() == expected_state.keys()
     assert int(state["step"]) == 20
+
+
+def test_a_kept_loss_does_not_keep_its_state(
+    tuned: Callable[[str], Executable], program: Callable[[str], Program], learnable: Arrays
+) -> None:
+    """The loop keeps an epoch's losses. Sharing one allocation with the state, they took 23 GB on the cnn."""
+    exe, process = tuned("mlp"), psutil.Process()
+    images, labels = exe.put(learnable.train_images), exe.put(learnable.train_labels.astype(np.int32))
+    batch = exe.feed(images, labels, np.arange(16, dtype=np.int32), {})
+    host = initial_state(program("mlp").leaves, "mlp", 1)
+    state = {name: exe.put(value) for name, value in host.items()}
+    losses: list[Any] = []
+
+    def steps(count: int) -> int:
+        nonlocal state
+        before = process.memory_info().rss
+        for _ in range(count):
+            state, metrics = exe.step(state, batch, np.float32(0.1), KEY)
+            losses.append(metrics["loss"])
+        return process.memory_info().rss - before
+
+    steps(20)
+    assert steps(100) < 10 * sum(value.nbytes for value in host.values())  # 100 of it when each is kept
 
 
 def test_batches_are_xlas_bytes_and_scores_its_counts(

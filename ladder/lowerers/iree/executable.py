@@ -116,12 +116,16 @@ class IreeExecutable:
         host = {"lr": self.put(np.asarray(lr, np.float32)), "key": self.put(key)}
         out = self._calls["step"]({**_named("state", state), **_named("batch", batch), **host})
         after = {name.removeprefix("state:"): value for name, value in out.items() if name.startswith("state:")}
-        return after, {name: value for name, value in out.items() if not name.startswith("state:")}
+        return after, {name: self._alone(value) for name, value in out.items() if not name.startswith("state:")}
 
     def eval(self, state: Arrays, batch: Arrays) -> tuple[Value, Value, Value]:
         """A test batch's counts and loss."""
         out = self._calls["eval"]({**_named("state", state), **_named("batch", batch)})
-        return out["correct"], out["top5"], out["loss_sum"]
+        return self._alone(out["correct"]), self._alone(out["top5"]), self._alone(out["loss_sum"])
+
+    def _alone(self, value: Value) -> Value:
+        """A copy in an allocation of its own: the results of a call share one, so that a kept loss keeps the state."""
+        return self.put(self.get(value))
 
 
 def _named(kind: str, values: Mapping[str, Value]) -> dict[str, Value]:
