@@ -108,11 +108,11 @@ def build_mobilenetv4() -> nn.Module:
     net.blocks[0][0].bn1.act = nn.SiLU()
     strided = 0
     for module in net.modules():
-        first = getattr(module, "dw_start", None)
-        if not isinstance(first, nn.Module) or isinstance(first, nn.Identity):
+        first: Any = getattr(module, "dw_start", None)
+        second: Any = getattr(module, "dw_mid", None)
+        if first is None or isinstance(first, nn.Identity):
             continue
         first.bn.act = nn.ReLU()
-        second = module.dw_mid
         if not isinstance(second, nn.Identity) and second.conv.stride == (2, 2):
             first.conv.stride, second.conv.stride = (2, 2), (1, 1)
             strided += 1
