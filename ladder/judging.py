@@ -27,5 +27,6 @@ def _cell(recipe: Recipe, rows: Sequence[FinalRow], match: Match | None) -> Cell
         reference=Finals(match.part.finite, match.part.total, match.part.diverged) if match else None,
         margin=recipe.margin,
         reference_name=match.reference.name if match else "",
+        stand_in=match.stand_in if match else "",
         lost={word: statuses.count(status) for status, word in LOST.items() if status in statuses},
     )

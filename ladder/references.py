@@ -36,6 +36,7 @@ class Match:
 
     reference: Reference
     part: Part
+    stand_in: str = ""  # why it is not the same, where the recipe declares another whose reference stands in
 
 
 def roots() -> tuple[Path, ...]:
@@ -97,11 +98,15 @@ def _bind(reference: Reference, bindings: Mapping[str, Any]) -> Reference:
 def find(recipe: Recipe, references: Sequence[Reference], name: str | None = None) -> Match | None:
     """What a recipe's finals are held against: by equal recipe hash only; the most finals, then the name, decides.
 
+    A recipe without one of its own may declare another that stands in for it, and why: `Recipe.stands_in_for`.
     With `name`, that reference or a LadderError that says which comparability fields differ.
     """
     if name is not None:
         return Match(reference := named(name, references), _same_hash(recipe, reference))
     matches = [Match(r, p) for r in references for p in r.parts if p.hash == recipe.hash]
+    if not matches and (declared := recipe.stands_in_for):
+        other, why = declared
+        return replace(match, stand_in=why) if (match := find(other, references)) else None
     return min(matches, key=lambda m: (-len(m.part.finals), m.reference.name), default=None)
 
 

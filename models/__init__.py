@@ -10,8 +10,20 @@ import flax.linen as nn
 
 from models.cifar8 import Cifar8
 from models.cnn import Cnn
+from models.convnext import convnext_t
+from models.efficientnet import efficientnet_b0
 from models.linear import Linear
 from models.mlp import Mlp
+from models.mobilenetv2 import mobilenetv2
+from models.mobilenetv4 import mobilenetv4_conv_m
+from models.resnet import resnet34, resnet50
+from models.vit import vit_tiny
+
+
+def _one(net: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    """A net with one formulation and one norm, whatever variant and norm are asked for."""
+    return lambda variant, norm="", **options: net(**options)
+
 
 NETS: dict[str, Callable[..., nn.Module]] = {
     "linear": lambda variant: Linear(),
@@ -20,6 +32,13 @@ NETS: dict[str, Callable[..., nn.Module]] = {
     "cifar8w": Cifar8,
     "cifar8wb_bn": Cifar8,
     "cifar8_bn": Cifar8,
+    "resnet34": _one(resnet34),
+    "resnet50": _one(resnet50),
+    "mobilenetv2": _one(mobilenetv2),
+    "efficientnet_b0": _one(efficientnet_b0),
+    "mobilenetv4_conv_m": _one(mobilenetv4_conv_m),
+    "convnext_t": _one(convnext_t),
+    "vit_tiny": _one(vit_tiny),
 }
 
 # Dense layers that read a flattened image, by parameter name: the (h, w, c) whose order their rows follow here (NHWC).

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ladder.errors import LadderError
-from ladder.recipes import cifar, mnist
+from ladder.recipes import cifar, imagenette, mnist
 from ladder.recipes.recipe import Data, Recipe
 
 __all__ = ["RUNGS", "Data", "Recipe", "Rung", "rung_recipes", "select"]
@@ -21,8 +21,9 @@ class Rung:
 RUNGS = {
     "mnist": Rung(mnist.MNIST, lambda data: (*mnist.recipes(data), *mnist.grid(data))),
     "cifar": Rung(cifar.CIFAR10, cifar.recipes),
+    "imagenette": Rung(imagenette.IMAGENETTE, imagenette.recipes),
 }
-PLANNED = ("suite", "imagenette", "imagenet")
+PLANNED = ("suite", "imagenet")
 
 
 def select(recipes: Sequence[Recipe], nets: Sequence[str] = (), arms: Sequence[str] = ()) -> tuple[Recipe, ...]:

@@ -3,9 +3,12 @@
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
+
+from ladder.errors import LadderError
 
 Norm = Literal["none", "example", "batch"]
 DType = Literal["float32", "bfloat16"]
@@ -29,6 +32,11 @@ class Data:
     def image(self) -> tuple[int, int, int]:
         """Height, width, channels of what a net reads: training images are cropped to the test images' size."""
         return self.test_shape or self.shape
+
+    @property
+    def bytes(self) -> int:
+        """Of the images, decoded."""
+        return self.train * math.prod(self.shape) + self.test * math.prod(self.image)
 
 
 @dataclass(frozen=True)
@@ -66,13 +74,16 @@ class Recipe:
     batch: int
     epochs: int
     init: Literal["published", "zero"]  # ladder.train.init
-    norm: Norm = "none"  # of a net that can be had with several
+    norm: Norm = "none"  # over what a net's norm takes statistics: each example, or the batch; none: over neither
+    statistics: int = 0  # examples that batch statistics are taken over; 0: the whole batch
     width: int = 0  # of a net's dense layers; 0: the net's own
     layer_scale: float = 1.0  # initial value of a net's layer scales
     order: Literal["file", "shuffled"] = "file"  # of the training images; shuffled: anew each epoch
     remainder: Literal["drop"] = "drop"  # the last, short training batch
     pixels: Literal["x/255", "imagenet"] = "x/255"  # imagenet: x/255 normalised by ImageNet's mean and deviation
-    augment: tuple[Literal["crop", "flip"], ...] = ()
+    augment: tuple[
+        Literal["crop", "flip"], ...
+    ] = ()  # without "crop", a larger training image is cropped at its centre
     smoothing: float = 0.0
     score: Literal["last epoch, every test image, first maximum"] = "last epoch, every test image, first maximum"
     dtype: DType = "float32"  # bfloat16: of convolutions and dense layers only
@@ -80,6 +91,7 @@ class Recipe:
     margin: float = field(kw_only=True, metadata=Outside)  # percentage points; 0: exact, to the image
     parameters: int = field(kw_only=True, metadata=Outside)  # asserted against the net at export
     optional: bool = field(default=False, kw_only=True, metadata=Outside)  # run only when it is named
+    accumulate: int = field(default=1, kw_only=True, metadata=Outside)  # parts of a batch, one after another in a step
 
     @property
     def name(self) -> str:
@@ -96,6 +108,25 @@ class Recipe:
         """`h1:` + SHA-256 of the canonical JSON of the comparability fields: equal hashes, comparable finals."""
         text = json.dumps(comparability(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return "h1:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def accumulated(self, parts: int) -> Self:
+        """The same training with each batch in `parts`, for a device that cannot hold it whole.
+
+        Without batch statistics it is the same recipe, by its hash. With them, they are taken over a part: another
+        recipe, which stands in for this one. Raises LadderError unless the batch divides.
+        """
+        if parts < 1 or self.batch % parts:
+            raise LadderError(f"a batch of {self.batch} cannot be accumulated in {parts} equal parts")
+        over = self.batch // parts if self.norm == "batch" and parts > 1 else 0
+        return replace(self, accumulate=parts, statistics=over)
+
+    @property
+    def stands_in_for(self) -> tuple[Self, str] | None:
+        """The recipe whose reference this one is held against for want of its own, and why that is not the same."""
+        if not self.statistics:
+            return None
+        why = f"batch statistics over {self.statistics} of the {self.batch} examples of a step"
+        return replace(self, accumulate=1, statistics=0), why
 
     def to_json(self) -> dict[str, Any]:
         """All fields, for a record or a worker; `from_json` reads it back."""

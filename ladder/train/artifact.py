@@ -21,7 +21,8 @@ from ladder.train.layout import Leaf
 PLAIN = "plain"
 VARIANTS = (PLAIN, "matmul-gradient")  # formulations of one arithmetic; a profile names the one that pays there
 FUNCTIONS = ("feed", "test_feed", "step", "eval")
-TEST_BATCH = 1000  # images scored at a time; it changes no score, since padding has weight 0
+TEST_BATCH = 1000  # small images scored at a time; it changes no score, since padding has weight 0
+SMALL = 64  # pixels a side; of larger ones two training batches are scored at a time, since 1000 fill a card
 EXPORT_LIMIT_S = 300.0
 TRACED_WITH = ("jax", "jaxlib", "flax", "optax")
 
@@ -62,6 +63,7 @@ class Program:
     functions: Mapping[str, Function]
     test_batch: int
     versions: Mapping[str, str]
+    streamed: bool = False  # its feeds take the images of one batch, not the whole dataset
 
     def exported(self, function: str) -> bytes:
         """The serialised `jax.export.Exported`, for a runtime that has jax."""
@@ -103,6 +105,7 @@ def read(folder: Path) -> Program:
             },
             meta["test_batch"],
             meta["versions"],
+            meta.get("streamed", False),
         )
         told = meta["binaries"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -143,7 +146,12 @@ def source_sha() -> str:
     return digest.hexdigest()
 
 
-def cache_key(recipe: Recipe, platform: str, variant: str = PLAIN) -> str:
+def batch_tested(recipe: Recipe) -> int:
+    """How many test images are scored at a time."""
+    return TEST_BATCH if max(recipe.data.image[:2]) <= SMALL else min(TEST_BATCH, 2 * recipe.batch)
+
+
+def cache_key(recipe: Recipe, platform: str, variant: str = PLAIN, streamed: bool = False) -> str:
     """What decides a program: the recipe's traced fields, the sources, the tracing versions, target and variant."""
     traced = {
         "net": recipe.net,
@@ -159,25 +167,28 @@ def cache_key(recipe: Recipe, platform: str, variant: str = PLAIN) -> str:
         "augment": recipe.augment,
         "smoothing": recipe.smoothing,
         "dtype": recipe.dtype,
+        "accumulate": recipe.accumulate,
+        "streamed": streamed,
         "platform": platform,
         "variant": variant,
-        "test_batch": TEST_BATCH,
+        "test_batch": batch_tested(recipe),
         "source": source_sha(),
         "versions": {name: version(name) for name in TRACED_WITH},
     }
     return hashlib.sha256(json.dumps(traced, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def program_for(recipe: Recipe, platform: str, variant: str = PLAIN) -> tuple[Program, bool]:
+def program_for(recipe: Recipe, platform: str, variant: str = PLAIN, streamed: bool = False) -> tuple[Program, bool]:
     """The recipe's program for a jax platform in a variant, exported now in a child or cached; and whether it was.
 
+    `streamed`: for a dataset that does not lie on the device whole.
     One process exports, others wait; a damaged program is exported again. Raises LadderError for an unknown variant,
     when the export fails or takes longer than EXPORT_LIMIT_S, or when the cache cannot be written.
     """
     if variant not in VARIANTS:
         raise LadderError(f"there is no program variant '{variant}'; the variants are: {', '.join(VARIANTS)}")
     root = paths.cache() / "programs"
-    folder = root / f"{recipe.net}-{recipe.arm}-{platform}-{variant}-{cache_key(recipe, platform, variant)}"
+    folder = root / f"{recipe.net}-{recipe.arm}-{platform}-{variant}-{cache_key(recipe, platform, variant, streamed)}"
     if program := _whole(folder):
         return program, True
     lock = root / f".{folder.name}.lock"
@@ -186,7 +197,7 @@ def program_for(recipe: Recipe, platform: str, variant: str = PLAIN) -> tuple[Pr
         with FileLock(lock, timeout=EXPORT_LIMIT_S):
             if program := _whole(folder):
                 return program, True
-            _export(recipe, platform, variant, folder)
+            _export(recipe, platform, variant, folder, streamed)
     except Timeout:
         raise LadderError(
             f"waited {EXPORT_LIMIT_S:.0f} s for another process to export {recipe.name}",
@@ -206,9 +217,9 @@ def _whole(folder: Path) -> Program | None:
         return None  # not exported yet, or damaged, which costs one more export
 
 
-def _export(recipe: Recipe, platform: str, variant: str, folder: Path) -> None:
+def _export(recipe: Recipe, platform: str, variant: str, folder: Path, streamed: bool) -> None:
     where = {"platform": platform, "variant": variant, "folder": str(folder)}
-    request = {"recipe": recipe.to_json(), **where, "test_batch": TEST_BATCH}
+    request = {"recipe": recipe.to_json(), **where, "test_batch": batch_tested(recipe), "streamed": streamed}
     # jax reads its settings from JAX_*, and some of them change what is traced.
     plain = {k: v for k, v in os.environ.items() if not k.startswith("JAX_") and k != "XLA_FLAGS"}
     try:

@@ -2,7 +2,8 @@
 
 `python -m ladder.train.export`, with the request on stdin:
 
-    {recipe, platform, variant, folder, test_batch}  ->  folder/{program.json, <function>.bin, <function>.mlir}
+    {recipe, platform, variant, folder, test_batch, streamed}
+    -> folder/{program.json, <function>.bin, <function>.mlir}
 """
 
 import dataclasses
@@ -54,13 +55,13 @@ def boundary(tree: Any, names: tuple[str | None, ...] | None) -> list[dict[str, 
     return arrays
 
 
-def export(recipe: Recipe, platform: str, variant: str, folder: Path, test_batch: int) -> None:
+def export(recipe: Recipe, platform: str, variant: str, folder: Path, test_batch: int, streamed: bool = False) -> None:
     """Write the recipe's program into `folder`, whole or not at all. One process at a time may."""
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)  # what a killed export left
     scratch.mkdir(parents=True)
     try:
-        _write(recipe, platform, variant, scratch, test_batch)
+        _write(recipe, platform, variant, scratch, test_batch, streamed)
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(scratch, folder)
     finally:
@@ -73,13 +74,13 @@ def _exported(function: str, traced: Traced, platform: str) -> jax.export.Export
     return jax.export.export(jitted, platforms=[platform])(*traced[1])
 
 
-def _plain_sha(recipe: Recipe, platform: str, test_batch: int) -> str:
-    _, functions = build(recipe, PLAIN, test_batch)
+def _plain_sha(recipe: Recipe, platform: str, test_batch: int, streamed: bool) -> str:
+    _, functions = build(recipe, PLAIN, test_batch, streamed)
     return text_sha({name: text_without_locations(_exported(name, f, platform)) for name, f in functions.items()})
 
 
-def _write(recipe: Recipe, platform: str, variant: str, folder: Path, test_batch: int) -> None:
-    leaves, functions = build(recipe, variant, test_batch)
+def _write(recipe: Recipe, platform: str, variant: str, folder: Path, test_batch: int, streamed: bool) -> None:
+    leaves, functions = build(recipe, variant, test_batch, streamed)
     texts: dict[str, str] = {}
     binaries: dict[str, str] = {}
     signatures: dict[str, Any] = {}
@@ -98,11 +99,12 @@ def _write(recipe: Recipe, platform: str, variant: str, folder: Path, test_batch
     assert set(texts) == set(FUNCTIONS)
     meta = {
         "sha": text_sha(texts),
-        "plain_sha": text_sha(texts) if variant == PLAIN else _plain_sha(recipe, platform, test_batch),
+        "plain_sha": text_sha(texts) if variant == PLAIN else _plain_sha(recipe, platform, test_batch, streamed),
         "variant": variant,
         "binaries": binaries,
         "platform": platform,
         "test_batch": test_batch,
+        "streamed": streamed,
         "leaves": [dataclasses.asdict(leaf) for leaf in leaves],
         "functions": signatures,
         "versions": {name: sys.modules[name].__version__ for name in TRACED_WITH},
@@ -116,7 +118,8 @@ def main() -> None:
     jax.config.update("jax_threefry_partitionable", True)  # recorded by being fixed here
     jax.config.update("jax_default_prng_impl", "threefry2x32")
     recipe = Recipe.from_json(request["recipe"])
-    export(recipe, request["platform"], request["variant"], Path(request["folder"]), request["test_batch"])
+    where = request["platform"], request["variant"], Path(request["folder"])
+    export(recipe, *where, request["test_batch"], request["streamed"])
 
 
 if __name__ == "__main__":

@@ -14,12 +14,15 @@ def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays, si
     """A batch from a resident dataset: images `[n, h, w, c] u8`, labels `[n] i32`, idx `[b] i32`; -1 pads, weight 0.
 
     `draws["crop"]` i32 `[b, 2]`: the top left corner of each image's crop to `size`. `draws["flip"]` bool `[b]`:
-    which images, cropped, are turned left to right.
+    which images, cropped, are turned left to right. Without `crop`, a larger image is cropped at its centre.
     """
     at = jnp.maximum(idx, 0)
     image = jnp.take(images, at, axis=0, mode="clip")
     if "crop" in draws:
         image = jax.vmap(_crop, (0, 0, None))(image, draws["crop"], size)
+    elif image.shape[1:3] != size:
+        top, left = ((have - want) // 2 for have, want in zip(image.shape[1:3], size, strict=True))
+        image = image[:, top : top + size[0], left : left + size[1]]
     if "flip" in draws:
         image = jnp.where(draws["flip"][:, None, None, None], image[:, :, ::-1], image)
     return {

@@ -24,16 +24,19 @@ RENAMED = {"kernel": "w", "bias": "b"}
 PARAMS, STATS = "params/", "stats/"
 
 
-def build(recipe: Recipe, variant: str, test_batch: int) -> tuple[tuple[Leaf, ...], dict[str, Traced]]:
+def build(
+    recipe: Recipe, variant: str, test_batch: int, streamed: bool = False
+) -> tuple[tuple[Leaf, ...], dict[str, Traced]]:
     """The state's layout and, by name, each function with the shapes it is exported at, in a variant.
 
+    The feeds take the whole dataset, or, `streamed`, the images of one batch.
     Functions: `feed` and `test_feed` (images u8, labels i32, idx i32, draws) -> batch; `step` (state, batch, lr f32,
     key u32[2]) -> (state, metrics); `eval` (state, batch) -> (correct i32, top5 i32, loss_sum f32).
-    Raises ValueError when the net's parameter count is not the recipe's, or images of two sizes have no crop.
+    Raises ValueError when the net's parameter count is not the recipe's, or the training images are the smaller ones.
     """
     data, spec = recipe.data, jax.ShapeDtypeStruct
-    if data.shape != data.image and "crop" not in recipe.augment:
-        raise ValueError(f"training images {data.shape} are not cropped to the net's {data.image}")
+    if any(have < want for have, want in zip(data.shape, data.image, strict=True)):
+        raise ValueError(f"training images {data.shape} cannot be cropped to the net's {data.image}")
     net = NETS[recipe.net](variant, **options(recipe))
     variables = jax.eval_shape(net.init, jax.random.key(0), spec((1, *data.image), jnp.float32))
     leaves = layout(recipe, variables)
@@ -54,7 +57,7 @@ def build(recipe: Recipe, variant: str, test_batch: int) -> tuple[tuple[Leaf, ..
     def step(state: Arrays, batch: Arrays, lr: jax.Array, key: jax.Array) -> tuple[Arrays, Arrays]:
         del key  # no recipe here draws in the graph
         params, stats = _under(PARAMS, state), _under(STATS, state)
-        (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(params, stats, batch)
+        (value, after), gradient = accumulated(loss, recipe.accumulate, params, stats, batch)
         moved: Arrays = {}
         for name, p in params.items():
             slots = {slot: state[_slot(slot, name)] for slot in SLOTS[recipe.optimiser.name]}
@@ -80,8 +83,9 @@ def build(recipe: Recipe, variant: str, test_batch: int) -> tuple[tuple[Leaf, ..
         images = spec((examples, *shape), jnp.uint8)
         return images, spec((examples,), jnp.int32), spec((batch,), jnp.int32), dict(draws)
 
-    train_shapes = feed_shapes(data.shape, data.train, recipe.batch, feeds.draw_shapes(recipe, recipe.batch))
-    test_shapes = feed_shapes(data.image, data.test, test_batch, {})
+    given, tested = (recipe.batch, test_batch) if streamed else (data.train, data.test)
+    train_shapes = feed_shapes(data.shape, given, recipe.batch, feeds.draw_shapes(recipe, recipe.batch))
+    test_shapes = feed_shapes(data.image, tested, test_batch, {})
     state = {leaf.name: spec(leaf.shape, leaf.dtype) for leaf in leaves}
     batch, test = jax.eval_shape(feed, *train_shapes), jax.eval_shape(feed, *test_shapes)
     return leaves, {
@@ -90,6 +94,35 @@ def build(recipe: Recipe, variant: str, test_batch: int) -> tuple[tuple[Leaf, ..
         "step": (step, (state, batch, spec((), jnp.float32), spec((2,), jnp.uint32))),
         "eval": (evaluate, (state, test)),
     }
+
+
+def accumulated(
+    loss: Callable[[Arrays, Arrays, Arrays], tuple[jax.Array, Arrays]],
+    parts: int,
+    params: Arrays,
+    stats: Arrays,
+    batch: Arrays,
+) -> tuple[tuple[jax.Array, Arrays], Arrays]:
+    """The loss of a batch, the statistics after it, and the gradient, with the batch in `parts`, one after another.
+
+    `loss` is a mean over the weights, so the parts are weighted by theirs: without statistics the result is that of the
+    whole batch up to rounding. Statistics are taken over each part, and the running ones move once a part.
+    """
+    whole = jax.value_and_grad(loss, has_aux=True)
+    if parts == 1:
+        return whole(params, stats, batch)
+
+    def add(carried: tuple[Arrays, jax.Array, Arrays], part: Arrays) -> tuple[tuple[Arrays, jax.Array, Arrays], None]:
+        stats, value, gradient = carried
+        (own, after), own_gradient = whole(params, stats, part)
+        share = jnp.sum(part["weight"]) / total
+        return (after, value + share * own, {n: g + share * own_gradient[n] for n, g in gradient.items()}), None
+
+    total = jnp.sum(batch["weight"])
+    split = {name: jnp.reshape(v, (parts, -1, *v.shape[1:])) for name, v in batch.items()}
+    start = (stats, jnp.zeros((), jnp.float32), {name: jnp.zeros_like(p) for name, p in params.items()})
+    (after, value, gradient), _ = jax.lax.scan(add, start, split)
+    return (value, after), gradient
 
 
 def options(recipe: Recipe) -> dict[str, Any]:

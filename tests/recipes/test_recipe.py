@@ -20,7 +20,7 @@ GOLDEN = {
     ("mnist5k", "cnn"): "h1:c32c2dd3684961ae13bde5f4555363065ab815098cde2da2386195bdfdcefeed",
 }
 LINEAR, MLP, CNN = recipes(MNIST)
-OUTSIDE = {"rung": "other", "margin": 9.0, "parameters": 1, "optional": True}
+OUTSIDE = {"rung": "other", "margin": 9.0, "parameters": 1, "optional": True, "accumulate": 2}
 INSIDE: dict[str, Any] = {
     "net": "other",
     "arm": "other",
@@ -33,6 +33,7 @@ INSIDE: dict[str, Any] = {
     "norm": "batch",
     "width": 64,
     "layer_scale": 1e-6,
+    "statistics": 16,
     "order": "shuffled",
     "remainder": "pad",
     "pixels": "x",
