@@ -9,7 +9,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from models import convnext, efficientnet, mobilenetv2, mobilenetv4, resnet, vit
+from models import convnext, efficientnet, mobilenetv4, resnet, vit
+from models.mobilenetv2 import MobileNetV2
+from models.mobilenetv2 import tiny as tiny_mobilenetv2
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Entry:
 ZOO = {
     "resnet34": Entry(resnet.resnet34, resnet.tiny34, 21_289_802, 21_797_672),
     "resnet50": Entry(resnet.resnet50, resnet.tiny50, 23_528_522, 25_557_032),
-    "mobilenetv2": Entry(mobilenetv2.mobilenetv2, mobilenetv2.tiny, 2_236_682, 3_504_872),
+    "mobilenetv2": Entry(MobileNetV2, tiny_mobilenetv2, 2_236_682, 3_504_872),
     "efficientnet_b0": Entry(efficientnet.efficientnet_b0, efficientnet.tiny, 4_020_358, 5_288_548),
     "mobilenetv4_conv_m": Entry(mobilenetv4.mobilenetv4_conv_m, mobilenetv4.tiny, 8_447_322, 9_715_512),
     "convnext_t": Entry(convnext.convnext_t, convnext.tiny, 27_827_818, 28_589_128),
