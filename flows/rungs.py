@@ -164,6 +164,12 @@ def suite(
 
 mnist = rung_flow("mnist")
 cifar = rung_flow("cifar")
+imagenette = rung_flow("imagenette")
 
 # A deployment's entrypoint is `flows.rungs.<rung>`.
-RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {"suite": suite, "mnist": mnist, "cifar": cifar}
+RUNG_FLOWS: dict[str, Flow[..., State[Any]]] = {
+    "suite": suite,
+    "mnist": mnist,
+    "cifar": cifar,
+    "imagenette": imagenette,
+}

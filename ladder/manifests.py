@@ -17,7 +17,8 @@ from ladder.train.artifact import Program
 from platforms import manifest as halves
 from platforms.profile import Profile
 
-HOW_NOT_WHAT = ("data_dir", "wait_s", "deadline", "fresh")  # not in the record, where a path has no place
+# Not in the record's request: a path has no place there, and accumulation stands in its recipes.
+HOW_NOT_WHAT = ("data_dir", "wait_s", "deadline", "fresh", "feed", "accumulate")
 
 
 def build(
@@ -52,7 +53,13 @@ def build(
 
 
 def _program(p: Program) -> dict[str, Any]:
-    return {"sha": p.sha, "variant": p.variant, "plain_sha": p.plain_sha, "versions": dict(p.versions)}
+    return {
+        "sha": p.sha,
+        "variant": p.variant,
+        "plain_sha": p.plain_sha,
+        "streamed": p.streamed,
+        "versions": dict(p.versions),
+    }
 
 
 def resumable(manifest: Mapping[str, Any], fresh: bool, say: Callable[[str], None]) -> Iterator[Path]:

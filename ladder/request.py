@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ladder.errors import LadderError
 from ladder.lowerers import NAMES as LOWERERS
+from ladder.train.batches import Feed
 from platforms import profile as profiles
 
 
@@ -24,6 +25,8 @@ class Request:
     fresh: bool = False
     wait_s: float = 0.0
     deadline: float | None = None
+    feed: Feed = "auto"
+    accumulate: int = 1  # parts that each batch is cut into
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

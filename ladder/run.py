@@ -26,6 +26,7 @@ from ladder.references import Match
 from ladder.report import report_markdown
 from ladder.request import Request, check_seeds, parse_seeds, profile_for
 from ladder.train.artifact import Program, program_for
+from ladder.train.batches import streams
 from ladder.verdict import Judgement, Word, at_chance, exit_code, judge, run_word
 
 Say = Callable[[str], None]
@@ -97,6 +98,7 @@ class Run:
         data_dir = Path(request.data_dir) if request.data_dir else None
         self.dataset = prepare(RUNGS[request.rung].data.name, data_dir=data_dir, cache=paths.cache(), say=say)
         self.recipes = self._recipes(self.dataset)
+        say(f"feed: {streams(self.recipes[0].data, self.profile.device, self.profile.kind, request.feed)[1]}")
         self.programs = {r.hash: self._program(r) for r in self.recipes}
         self.trials = tuple(
             Trial(f"{r.name}-s{seed}", i * len(request.seeds) + k, r, seed)
@@ -138,16 +140,20 @@ class Run:
         if dataset.test_shape != dataset.shape:
             data = replace(data, test_shape=dataset.test_shape)
         chosen = select(rung_recipes(self._request.rung, data), self._request.nets, self._request.arms)
-        return tuple(replace(r, epochs=self._request.epochs or r.epochs) for r in chosen)
+        return tuple(self._asked(r) for r in chosen)
+
+    def _asked(self, recipe: Recipe) -> Recipe:
+        return replace(recipe, epochs=self._request.epochs or recipe.epochs).accumulated(self._request.accumulate)
 
     def _expected_programs(self) -> list[Program]:
         """The programs on the rung's own dataset, not looked for yet: on another they have the same operations."""
         chosen = select(rung_recipes(self._request.rung), self._request.nets, self._request.arms)
-        return [self._program(recipe) for recipe in chosen]
+        return [self._program(self._asked(recipe)) for recipe in chosen]
 
     def _program(self, recipe: Recipe) -> Program:
         start = time.perf_counter()
-        program, cached = program_for(recipe, self.profile.jax_platform, self.profile.variant)
+        streamed, _ = streams(recipe.data, self.profile.device, self.profile.kind, self._request.feed)
+        program, cached = program_for(recipe, self.profile.jax_platform, self.profile.variant, streamed)
         how = "from the cache" if cached else f"exported in {time.perf_counter() - start:.1f} s"
         self._say(f"program {recipe.name}: {program.sha[:12]}, variant {program.variant}, {how}")
         return program
@@ -158,7 +164,8 @@ class Run:
         for recipe in self.recipes:
             if match := references.find(recipe, self._references, self._request.reference):
                 matches[recipe.hash] = match
-                self._say(f"reference {recipe.name}: {match.reference.name}, {len(match.part.finals)} finals")
+                stand_in = f"; a stand-in: {match.stand_in}" if match.stand_in else ""
+                self._say(f"reference {recipe.name}: {match.reference.name}, {len(match.part.finals)} finals{stand_in}")
             else:
                 self._say(f"reference {recipe.name}: none has recipe hash {recipe.hash[:15]}; there can be no verdict")
         return matches

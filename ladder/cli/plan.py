@@ -45,7 +45,7 @@ class Probed:
     def disk(self) -> int:
         """Bytes: the prepared dataset, the exported program and one checkpoint."""
         data = self.recipe.data
-        dataset = (data.train + data.test) * (math.prod(data.shape) + 1)
+        dataset = data.bytes + data.train + data.test
         state = sum(math.prod(leaf.shape) * 4 for leaf in self.program.leaves)
         return dataset + state + sum(path.stat().st_size for path in self.program.folder.iterdir())
 
@@ -125,8 +125,10 @@ def _probe(profile: "Profile", recipe: "Recipe") -> Probed:
     """Compile and time a recipe's program in a child; a lowerer that does not take it says so."""
     from ladder import children, lowerers, paths
     from ladder.train.artifact import program_for
+    from ladder.train.batches import streams
 
-    program, _ = program_for(recipe, profile.jax_platform, profile.variant)
+    streamed, _ = streams(recipe.data, profile.device, profile.kind)
+    program, _ = program_for(recipe, profile.jax_platform, profile.variant, streamed)
     _say(f"{recipe.name}: program {program.sha[:12]}, compiling and timing on {profile.name}")
     try:
         lowerers.preflight(profile.lowerer, profile.environment, lambda: [program])

@@ -2,6 +2,14 @@
 
 from ladder.data.dataset import Dataset, prepare
 from ladder.data.files import open_split
-from ladder.data.identity import CIFAR10_IDENTITY, MNIST5K_IDENTITY, MNIST_IDENTITY
+from ladder.data.identity import CIFAR10_IDENTITY, IMAGENETTE_IDENTITY, MNIST5K_IDENTITY, MNIST_IDENTITY
 
-__all__ = ["CIFAR10_IDENTITY", "MNIST5K_IDENTITY", "MNIST_IDENTITY", "Dataset", "open_split", "prepare"]
+__all__ = [
+    "CIFAR10_IDENTITY",
+    "IMAGENETTE_IDENTITY",
+    "MNIST5K_IDENTITY",
+    "MNIST_IDENTITY",
+    "Dataset",
+    "open_split",
+    "prepare",
+]

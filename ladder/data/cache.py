@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ladder.data.files import META, sha256, verify
+from ladder.data.files import FILES, META, sha256, verify
 from ladder.data.identity import Arrays, identity
-from ladder.data.source import Found
+from ladder.data.source import Files, Found
 from ladder.errors import LadderError
 
 LOCK_SECONDS = 600.0
@@ -34,7 +34,8 @@ def fetch(found: Found, name: str, cache: Path, say: Say) -> tuple[Path, dict[st
     """The folder and meta of what `found` decodes to: the cached one if it is whole, else decoded and cached now.
 
     The meta's `decoder` is what decoded this source, then or now; the folder may have been written from another source.
-    Raises LadderError for a broken source, a cache that cannot be written, or a lock not given up in `LOCK_SECONDS`.
+    Raises LadderError for a broken source, a cache that cannot be written or has no room for it, or a lock not given
+    up in `LOCK_SECONDS`.
     """
     root = cache / "datasets"
     try:
@@ -98,19 +99,20 @@ def _decode(found: Found, name: str, root: Path, say: Say) -> tuple[Path, dict[s
     for leftover in root.glob(f"{TEMPORARY}{name}-*"):  # only the lock's holder writes these, and we hold it
         say(f"removing what an interrupted preparation of {name} left: {leftover.name}")
         _remove(leftover)
+    _room(root, found)
     say(f"decoding {found.source}; this is done once")
-    arrays = found.decode()
-    ident = identity(arrays)
-    folder = root / f"{name}-{ident.removeprefix('sha256:')[:12]}"
+    temporary = root / f"{TEMPORARY}{name}-{uuid.uuid4().hex}"
     try:
-        meta = _verify(folder, ident)  # already there from another source
-    except LadderError:
-        temporary = root / f"{TEMPORARY}{name}-{uuid.uuid4().hex}"
+        temporary.mkdir()
+        arrays, ident = _decoded(found, temporary)
+        folder = root / f"{name}-{ident.removeprefix('sha256:')[:12]}"
         try:
+            meta = _verify(folder, ident)  # already there from another source
+        except LadderError:
             meta = _write(temporary, arrays, {"name": name, "identity": ident}, found)
             _replace(temporary, folder, root / f"{TEMPORARY}{name}-{uuid.uuid4().hex}")
-        finally:
-            _remove(temporary)
+    finally:
+        _remove(temporary)
     partial = root / f"{TEMPORARY}{name}-{uuid.uuid4().hex}"
     entry = {"folder": folder.name, "identity": ident, "decoder": found.decoder}
     _write_synced(partial, json.dumps(entry).encode())
@@ -118,13 +120,26 @@ def _decode(found: Found, name: str, root: Path, say: Say) -> tuple[Path, dict[s
     return folder, {**meta, "decoder": found.decoder}
 
 
+def _decoded(found: Found, folder: Path) -> tuple[Arrays, str]:
+    if isinstance(found.decode, Files):
+        return found.decode.write(folder)
+    arrays = found.decode()
+    return arrays, identity(arrays)
+
+
+def _room(root: Path, found: Found) -> None:
+    if isinstance(found.decode, Files) and found.decode.bytes > (free := shutil.disk_usage(root).free):
+        needed = f"decoded, {found.source} takes {found.decode.bytes / 1e9:.2f} GB, and {free / 1e9:.2f} GB are free"
+        raise LadderError(f"{needed} in {root}", "free some space there, or set LADDER_CACHE to a folder with room")
+
+
 def _write(folder: Path, arrays: Arrays, names: dict[str, str], found: Found) -> dict[str, Any]:
-    folder.mkdir()
     files: dict[str, dict[str, Any]] = {}
     for part, array in arrays.parts().items():
         path = folder / f"{part}.npy"
-        with path.open("wb") as file:
-            np.save(file, np.ascontiguousarray(array), allow_pickle=False)
+        with path.open("rb+" if path.exists() else "wb") as file:
+            if not isinstance(found.decode, Files):
+                np.save(file, np.ascontiguousarray(array), allow_pickle=False)
             file.flush()
             _sync(file.fileno())
         files[path.name] = {"size": path.stat().st_size, "sha256": sha256(path)}
@@ -134,6 +149,7 @@ def _write(folder: Path, arrays: Arrays, names: dict[str, str], found: Found) ->
         "train": len(arrays.train_labels),
         "test": len(arrays.test_labels),
         "classes": arrays.classes,
+        "identity_of": FILES if isinstance(found.decode, Files) else "decoded bytes",
         "source": found.source,
         "decoder": found.decoder,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},

@@ -6,18 +6,28 @@ from pathlib import Path
 from typing import Literal
 
 from ladder.data import cache as datasets
-from ladder.data import cifar, embedded, idx, tfds, tfds_download
+from ladder.data import cifar, embedded, idx, imagenette, tfds, tfds_download
 from ladder.data.files import open_split
-from ladder.data.identity import CIFAR10_IDENTITY, MNIST5K_IDENTITY, MNIST_IDENTITY
+from ladder.data.identity import CIFAR10_IDENTITY, IMAGENETTE_IDENTITY, MNIST5K_IDENTITY, MNIST_IDENTITY
 from ladder.data.source import Found, SourceError
 from ladder.errors import LadderError
 
-PUBLISHED = {"mnist": MNIST_IDENTITY, "mnist5k": MNIST5K_IDENTITY, "cifar10": CIFAR10_IDENTITY}
-ORIGINALS = {"mnist": (idx.look, idx.HINT), "cifar10": (cifar.look, cifar.HINT)}
+PUBLISHED = {
+    "mnist": MNIST_IDENTITY,
+    "mnist5k": MNIST5K_IDENTITY,
+    "cifar10": CIFAR10_IDENTITY,
+    "imagenette": IMAGENETTE_IDENTITY,
+}
+ORIGINALS = {
+    "mnist": (idx.look, idx.HINT),
+    "cifar10": (cifar.look, cifar.HINT),
+    "imagenette": (imagenette.look, imagenette.HINT),
+}
 HINTS = {
     "mnist": "ladder run mnist --data-dir DIR, with MNIST's four IDX files (gzipped or not) in DIR",
     "cifar10": "ladder run cifar --data-dir DIR, with cifar-10-batches-bin or -py in DIR; or pip install '.[tfds]' in"
     " the checkout, and TFDS downloads it",
+    "imagenette": "ladder run imagenette --data-dir DIR, with imagenette2-320, or its train and val folders, in DIR",
 }
 
 Say = Callable[[str], None]
@@ -112,20 +122,26 @@ def _sources(name: str, data_dir: Path | None, tfds_dir: Path | None, allow_down
         if not data_dir.is_dir():
             raise LadderError(f"--data-dir {data_dir} is {'a file' if data_dir.exists() else 'not there'}", hint)
         return [
-            ("prepared TFDS in --data-dir", name, lambda: tfds.look(name, data_dir, "--data-dir")),
+            ("prepared TFDS in --data-dir", name, lambda: _prepared(name, data_dir, "--data-dir")),
             ("original files in --data-dir", name, lambda: originals(data_dir)),
         ]
     folder, where = (tfds_dir, "the given TFDS folder") if tfds_dir else tfds.default_dir()
 
     def download() -> Found | str:
+        if name not in tfds_download.HOSTS:
+            return f"not asked, Ladder does not have {name} prepared"
         return tfds_download.look(name, folder, where, tell) if allow_download else "not asked, downloads are off"
 
     return [
-        ("prepared TFDS", name, lambda: tfds.look(name, folder, where)),
+        ("prepared TFDS", name, lambda: _prepared(name, folder, where)),
         ("original files", name, lambda: "--data-dir is not given"),
         ("TFDS download", name, download),
         *last,
     ]
+
+
+def _prepared(name: str, folder: Path, where: str) -> Found | str:
+    return imagenette.look_tfds(folder, where) if name == "imagenette" else tfds.look(name, folder, where)
 
 
 def _warn(asked: str, dataset: Dataset, tell: Say) -> None:

@@ -14,6 +14,9 @@ MNIST5K_IDENTITY = "sha256:625b04c314b700d0a6adbc673e052fb14757d2703728e4a4921c4
 # The original batches of Alex Krizhevsky, in file order, as [N, 32, 32, 3].
 CIFAR10_IDENTITY = "sha256:1c238a475cb628a658412e2fb829629e7d987213cf3f36b77c4e7bdf1bb13026"
 
+# imagenette2-320's files as ladder.data.images orders them: not known yet, see ladder.recipes.imagenette.
+IMAGENETTE_IDENTITY = "unknown"
+
 Array = NDArray[np.uint8]
 PARTS = ("train_images", "train_labels", "test_images", "test_labels")
 

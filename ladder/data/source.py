@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ladder.data.identity import Arrays
 from ladder.errors import LadderError
@@ -23,7 +25,24 @@ class Found:
     source: str  # one line without paths: `IDX files in --data-dir (gzip)`
     fingerprint: str
     decoder: str  # decoder and version
-    decode: Callable[[], Arrays]
+    decode: "Callable[[], Arrays] | Files"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Decoding into a folder, for what does not fit in memory and whose decoder may change.
+
+    `write(folder)` writes `<part>.npy` for each part; gives them mapped, and the identity, which is of the original
+    files' bytes in order, not of pixels. It may raise SourceError. `bytes`: what the parts take on disk.
+    """
+
+    write: Callable[[Path], tuple[Arrays, str]]
+    bytes: int
+
+    def __call__(self) -> Arrays:
+        """The arrays, mapped from a folder that is gone."""
+        with TemporaryDirectory() as folder:
+            return self.write(Path(folder))[0]
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:

@@ -54,29 +54,47 @@ def look(name: str, tfds_dir: Path, where: str) -> Found | str:
     Reads the files' bytes but does not import TFDS: that takes a second, and a cached dataset does not need it.
     Raises SourceError if files of a prepared version are missing or cannot be read.
     """
-    versions = [p for p in (tfds_dir / name).glob("3.*") if re.fullmatch(r"3\.\d+\.\d+", p.name)]
-    prepared = [p for p in versions if (p / "dataset_info.json").is_file()]
-    if not prepared:
-        return f"no {name}/3.* with a dataset_info.json in {where}"
-    folder = max(prepared, key=lambda p: [int(part) for part in p.name.split(".")])
+    found = prepared(name, 3, tfds_dir, where)
+    if isinstance(found, str):
+        return found
+    return Found(
+        source=found.source,
+        fingerprint=found.fingerprint,
+        decoder=f"Pillow {version('pillow')} PNG via TFDS {version('tensorflow-datasets')}",
+        decode=lambda: decode(name, found.folder, found.source),
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A version that TFDS prepared as array_record: its folder, words for it, and the SHA-256 of its files."""
+
+    folder: Path
+    source: str
+    fingerprint: str
+
+
+def prepared(name: str, major: int, tfds_dir: Path, where: str) -> Prepared | str:
+    """The newest `major`.x of `name`, such as `imagenette/320px-v2`; see `look`."""
+    wanted = re.compile(rf"{major}\.\d+\.\d+")
+    versions = [p for p in (tfds_dir / name).glob(f"{major}.*") if wanted.fullmatch(p.name)]
+    whole = [p for p in versions if (p / "dataset_info.json").is_file()]
+    if not whole:
+        return f"no {name}/{major}.* with a dataset_info.json in {where}"
+    folder = max(whole, key=lambda p: [int(part) for part in p.name.split(".")])
     source = f"TFDS {name} {folder.name} in {where}"
     try:
         info = json.loads((folder / "dataset_info.json").read_bytes())
         file_format = info.get("fileFormat", "tfrecord")
         if file_format != "array_record":
             return f"{source} is {file_format}, which needs TensorFlow; `tfds convert_format` makes it array_record"
-        names = ["dataset_info.json", "features.json", *_shards(name, info)]
-        files = [(file, (folder / file).read_bytes()) for file in names]
+        names = ["dataset_info.json", "features.json", *_shards(name.partition("/")[0], info)]
+        printed = fingerprint(f"{name} tfds 1", ((file, (folder / file).read_bytes()) for file in names))
     except OSError as error:
         raise SourceError(f"{source}: {Path(error.filename).name} cannot be read: {error.strerror}", HINT) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{source}: dataset_info.json is damaged: {error!r}", HINT) from error
-    return Found(
-        source=source,
-        fingerprint=fingerprint(f"{name} tfds 1", files),
-        decoder=f"Pillow {version('pillow')} PNG via TFDS {version('tensorflow-datasets')}",
-        decode=lambda: decode(name, folder, source),
-    )
+    return Prepared(folder, source, printed)
 
 
 def _shards(name: str, info: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from ladder.errors import LadderError
 from ladder.lowerers import Executable, Unsupported
 from ladder.recipes import Recipe
 from ladder.train import artifact, checkpoint, loop
+from ladder.train.batches import Batches, Streamed, put_dataset
 
 
 class Trials:
@@ -23,7 +24,7 @@ class Trials:
         self._emit = emit
         self._lowerer = lowerers.make(lowerer, jax_platform, device, fault)
         self._compiled: dict[str, tuple[artifact.Program, Executable]] = {}
-        self._data: tuple[str, loop.Resident] | None = None
+        self._data: tuple[tuple[str, bool], Batches] | None = None
         emit("ready", pid=os.getpid(), lowerer=self._lowerer.name, **self._lowerer.describe())
 
     def run(self, job: dict[str, Any], folder: Path) -> None:
@@ -41,10 +42,8 @@ class Trials:
         seed, path = job["seed"], Path(job["checkpoint"])
         program, exe = self._program(folder)
         self._emit("phase", phase="data")
-        data, majority = self._dataset(exe, Path(job["dataset"]))
-        identity = checkpoint.Identity(
-            recipe.hash, program.sha, recipe.data.identity, seed, self._lowerer.name
-        )
+        data, majority = self._dataset(exe, Path(job["dataset"]), program.streamed)
+        identity = checkpoint.Identity(recipe.hash, program.sha, recipe.data.identity, seed, self._lowerer.name)
         resume, reason = checkpoint.load(path, identity)
         if reason:
             self._emit("anew", reason=reason)
@@ -97,11 +96,11 @@ class Trials:
         )
         return program, exe
 
-    def _dataset(self, exe: Executable, folder: Path) -> tuple[loop.Resident, float]:
-        """The resident dataset, and the commonest test class's share."""
+    def _dataset(self, exe: Executable, folder: Path, streamed: bool) -> tuple[Batches, float]:
+        """The dataset as the program's feeds take it, and the commonest test class's share."""
         (images, labels), (test_images, test_labels) = open_split(folder, "train"), open_split(folder, "test")
         majority = float(np.bincount(test_labels).max() / len(test_labels))
-        if self._data is None or self._data[0] != str(folder):
-            self._data = (str(folder), loop.put_dataset(exe, (images, labels, test_images, test_labels)))
+        wanted, splits = (str(folder), streamed), (images, labels, test_images, test_labels)
+        if self._data is None or self._data[0] != wanted:
+            self._data = (wanted, Streamed(*splits) if streamed else put_dataset(exe, splits))
         return self._data[1], majority
-

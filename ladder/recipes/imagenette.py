@@ -26,10 +26,9 @@ from ladder.recipes.recipe import Data, DType, Norm, Optimiser, Recipe, Schedule
 
 # The SHA-256 of the original archive's files, in order, is not known yet: no machine that had them has told it. Until
 # then no data has this identity, and so none has a reference (scripts/imagenette_identity.py tells it).
-UNKNOWN = "unknown"
 IMAGENETTE = Data(
     "imagenette",
-    UNKNOWN,
+    "unknown",
     9_469,
     3_925,
     classes=10,

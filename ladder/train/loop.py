@@ -1,7 +1,7 @@
 """The loop: one trial from its initial state, or its checkpoint, to its final. NumPy and an executable only."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from ladder.lowerers.protocol import Arrays, Value, check_state
 from ladder.recipes import Recipe
 from ladder.train import checkpoint
 from ladder.train.artifact import Program
+from ladder.train.batches import Batches, Resident, Streamed, put_dataset
 from ladder.train.layout import initial_state
 from ladder.train.order import epoch_draws, epoch_order, step_keys, test_order
 from ladder.train.schedule import rates
@@ -21,19 +22,22 @@ BEAT_S = 1.0  # at most one heartbeat in this many seconds
 
 Emit = Callable[..., None]  # emit(type, **data)
 
+__all__ = [
+    "Diverged",
+    "Emit",
+    "Resident",
+    "Score",
+    "Streamed",
+    "evaluate",
+    "put_dataset",
+    "run_epoch",
+    "steps",
+    "train",
+]
+
 
 class Diverged(Exception):
     """A non-finite loss or parameter, and where."""
-
-
-@dataclass(frozen=True)
-class Resident:
-    """The dataset on the device: images u8 `[n, h, w, c]`, labels i32 `[n]`."""
-
-    images: Value
-    labels: Value
-    test_images: Value
-    test_labels: Value
 
 
 @dataclass(frozen=True)
@@ -45,26 +49,18 @@ class Score:
     loss: float
 
 
-def put_dataset(exe: Executable, splits: Sequence[np.ndarray]) -> Resident:
-    """Copy (images, labels, test images, test labels) to the device; labels as i32."""
-    images, labels, test_images, test_labels = splits
-    return Resident(
-        exe.put(images), exe.put(labels.astype(np.int32)), exe.put(test_images), exe.put(test_labels.astype(np.int32))
-    )
-
-
-def steps(exe: Executable, state: Arrays, data: Resident, recipe: Recipe, epoch: int) -> Iterator[tuple[Arrays, Value]]:
+def steps(exe: Executable, state: Arrays, data: Batches, recipe: Recipe, epoch: int) -> Iterator[tuple[Arrays, Value]]:
     """The steps of an epoch: yields (state, loss on the device) after each, without waiting for it."""
     order, lrs, keys = epoch_order(recipe, epoch), rates(recipe, epoch), step_keys(recipe, epoch)
     draws = epoch_draws(recipe, epoch, order)
     for i, (idx, lr, key) in enumerate(zip(order, lrs, keys, strict=True)):
-        batch = exe.feed(data.images, data.labels, idx, {name: drawn[i] for name, drawn in draws.items()})
+        batch = data.train(exe, idx, {name: drawn[i] for name, drawn in draws.items()})
         state, metrics = exe.step(state, batch, lr, key)
         yield state, metrics["loss"]
 
 
 def run_epoch(
-    exe: Executable, state: Arrays, data: Resident, recipe: Recipe, epoch: int, beat: Callable[[int, float], None]
+    exe: Executable, state: Arrays, data: Batches, recipe: Recipe, epoch: int, beat: Callable[[int, float], None]
 ) -> tuple[Arrays, float]:
     """Train one epoch (1-based). Returns the new state and the mean training loss over its steps.
 
@@ -92,9 +88,9 @@ def run_epoch(
     return state, float(values.mean())
 
 
-def evaluate(exe: Executable, state: Arrays, data: Resident, order: np.ndarray) -> Score:
+def evaluate(exe: Executable, state: Arrays, data: Batches, order: np.ndarray) -> Score:
     """Score every test image once; `order` [batches, batch] i32, -1 pads."""
-    parts = [exe.eval(state, exe.test_feed(data.test_images, data.test_labels, idx, {})) for idx in order]
+    parts = [exe.eval(state, data.test(exe, idx)) for idx in order]
     columns = zip(*parts, strict=True)
     correct, top5, loss = (np.array([exe.get(v) for v in column], np.float64).sum() for column in columns)
     return Score(int(correct), int(top5), float(loss / (order >= 0).sum()))
@@ -104,7 +100,7 @@ def train(
     exe: Executable,
     program: Program,
     recipe: Recipe,
-    data: Resident,
+    data: Batches,
     seed: int,
     emit: Emit,
     resume: checkpoint.Checkpoint | None,
