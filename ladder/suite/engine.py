@@ -13,10 +13,15 @@ from ladder.errors import LadderError
 from ladder.suite.case import Side
 
 M, K, N = 256, 128, 64
-MLIR = f"""func.func @main(%a: tensor<{M}x{K}xf32>, %b: tensor<{K}x{N}xf32>) -> tensor<{M}x{N}xf32> {{
+PRODUCT = f"""func.func @main(%a: tensor<{M}x{K}xf32>, %b: tensor<{K}x{N}xf32>) -> tensor<{M}x{N}xf32> {{
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST]
     : (tensor<{M}x{K}xf32>, tensor<{K}x{N}xf32>) -> tensor<{M}x{N}xf32>
   return %0 : tensor<{M}x{N}xf32>
+}}
+"""
+COUNT = f"""func.func @main() -> tensor<{N}xf32> {{
+  %0 = stablehlo.iota dim = 0 : tensor<{N}xf32>
+  return %0 : tensor<{N}xf32>
 }}
 """
 Value = Any
@@ -37,6 +42,10 @@ class Engine(Protocol):
 
     def compile(self, device: int) -> Callable[[Value, Value], Value]:
         """The product of f32 [M, K] and [K, N] in full precision, compiled for one device."""
+        ...
+
+    def count(self, device: int) -> Value:
+        """f32 0, 1, ... N - 1, made on the device of nothing that was copied in."""
         ...
 
     def ran_on(self, value: Value) -> list[str]:
@@ -73,6 +82,15 @@ class XlaEngine:
         with jax.default_matmul_precision("highest"):
             return jax.jit(lambda a, b: a @ b).lower(*shapes).compile()
 
+    def count(self, device: int) -> Value:
+        """Made on the device."""
+        import jax
+        import jax.numpy as jnp
+        from jax.sharding import SingleDeviceSharding
+
+        where = SingleDeviceSharding(self._devices[device])
+        return jax.jit(lambda: jnp.arange(N, dtype=jnp.float32), out_shardings=where)()
+
     def ran_on(self, value: Value) -> list[str]:
         """The devices that hold a value."""
         return sorted(_name(d) for d in value.devices())
@@ -88,7 +106,6 @@ class IreeEngine:
         self._target = targets.target(os.environ)
         self._devices = [Device(self._target, 0 if side.virtual else n) for n in range(side.devices)]
         self.devices = [f"{self._target.driver}:{n}" for n in range(side.devices)]
-        self._where: dict[int, int] = {}
 
     def put(self, array: np.ndarray, device: int) -> Value:
         """Copy to a device."""
@@ -100,18 +117,27 @@ class IreeEngine:
 
     def compile(self, device: int) -> Callable[[Value, Value], Value]:
         """The product as a module of one device."""
+        call = self._module(PRODUCT, device, {"a": (M, K), "b": (K, N)}, (M, N))
+        return lambda a, b: (call({"a": a[0], "b": b[0]})["out"], device)
+
+    def count(self, device: int) -> Value:
+        """Made on the device."""
+        return self._module(COUNT, device, {}, (N,))({})["out"], device
+
+    def _module(
+        self, text: str, device: int, inputs: dict[str, tuple[int, ...]], output: tuple[int, ...]
+    ) -> Callable[[dict[str, Value]], dict[str, Value]]:
         from ladder.lowerers.iree.compiling import compile_text
         from ladder.lowerers.iree.executable import Call
         from ladder.train.artifact import Array
 
-        a, b, out = Array("a", (M, K), "float32"), Array("b", (K, N), "float32"), Array("out", (M, N), "float32")
         with tempfile.TemporaryDirectory() as folder:
-            module = Path(folder) / "product.vmfb"
-            done = compile_text(MLIR, module, self._target, ())
+            module = Path(folder) / "module.vmfb"
+            done = compile_text(text, module, self._target, ())
             if done.error:
-                raise LadderError(f"iree cannot compile a product: {done.error}")
-            call = Call(self._devices[device], module, (a, b), (out,))
-        return lambda x, y: (call({"a": x[0], "b": y[0]})["out"], device)
+                raise LadderError(f"iree cannot compile it: {done.error}")
+            given = [Array(name, shape, "float32") for name, shape in inputs.items()]
+            return Call(self._devices[device], module, given, [Array("out", output, "float32")])
 
     def ran_on(self, value: Value) -> list[str]:
         """The device that holds a value."""

@@ -22,7 +22,7 @@ from ladder.suite.tiers import MODULES
 from ladder.verdict import Word, exit_code
 from platforms import detect
 from platforms import manifest as halves
-from platforms.probing import virtual_devices
+from platforms.probing import SMALL, virtual_devices
 from platforms.profile import Profile
 
 Say = Callable[[str], None]
@@ -90,7 +90,7 @@ def plan(request: SuiteRequest) -> Plan:
     if request.devices is not None and request.devices < 1:
         raise LadderError(f"--devices {request.devices}: at least 1")
     host = profile.detect.everywhere
-    env = {k: v for k, v in {**os.environ, **profile.environment}.items() if k != faults.VARIABLE}
+    env = {k: v for k, v in {**os.environ, **SMALL, **profile.environment}.items() if k != faults.VARIABLE}
     names = [] if host else [device.name for device in detect.detect(profile, detect.ask_all([profile])).devices]
     if host and request.devices is not None:
         flags = [flag for flag in env.get("XLA_FLAGS", "").split() if not flag.startswith(VIRTUAL_FLAG)]
