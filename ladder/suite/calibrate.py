@@ -1,0 +1,199 @@
+"""Makes tolerances.toml: what tier 2 measures on healthy platforms, times three.
+
+    python -m ladder.suite.calibrate [--check] [--platforms cpu,iree-cpu] [--only TEST,TEST]
+
+Each platform's tests run in a child with its profile's environment. An operator's bound is three times the largest
+error of any output on any of the platforms, documented differences left out; a net's likewise, for each statistic. A
+platform whose clean value is more than ten times the others' has an entry of its own, so that it loosens nobody else's.
+`--check` measures again and writes nothing: it fails where a clean value is above its bound.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from ladder import children, lowerers, paths
+from ladder.errors import LadderError
+from ladder.request import profile_for
+from ladder.suite import exported, nets, numerics, operators
+from ladder.suite.case import Side
+from ladder.suite.nets import cases as net_cases
+from ladder.suite.nets import goldens
+from ladder.suite.nets.running import TRACER as NETS
+from ladder.suite.nets.running import statistics
+from ladder.suite.operators.cases import split
+from ladder.suite.operators.running import TRACER as OPERATORS
+
+TIMES, APART = 3.0, 10.0
+LIMIT_S = 3600.0
+FREE = ("precision",)  # held against the profile's class, not a tolerance
+Metrics = dict[str, float]
+
+
+def measure(platform: str, names: list[str]) -> None:
+    """The child: a line of JSON a test, {test, metrics}, on standard output."""
+    profile = profile_for(platform, None)
+    lowerer = lowerers.functions(profile.lowerer, profile.jax_platform)
+    for tracer in (OPERATORS, NETS):
+        mine = [name for name in names if name.startswith("net-") == (tracer == NETS)]
+        functions = exported.Batches(tracer, mine, profile.jax_platform)
+        for name in mine:
+            try:
+                function = functions[name]
+                found = lowerer.function(function.plain)(function.inputs)
+                metrics = (
+                    _net(name, function.inputs, found) if tracer == NETS else _operator(platform, name, found, function)
+                )
+            except LadderError as error:
+                print(json.dumps({"test": name, "error": str(error)}), flush=True)
+                continue
+            print(json.dumps({"test": name, "metrics": metrics}), flush=True)
+
+
+def _net(name: str, inputs: goldens.Arrays, found: goldens.Arrays) -> Metrics:
+    net, _ = net_cases.split(name)
+    return statistics(goldens.errors(goldens.summaries(net, inputs, found), goldens.read(net)))
+
+
+def _operator(platform: str, name: str, found: numerics.Arrays, function: exported.Exported) -> Metrics:
+    documented = {d.output for d in numerics.differences(platform, name)}
+    errors = [e for e in numerics.compare(found, function.reference) if e.output not in documented]
+    for e in sorted(errors, key=lambda e: -e.l2)[:3]:
+        print(f"{name} {e.output}: {e.l2:.2g}, {e.largest:.2g}", file=sys.stderr)
+    return {"l2": max(e.l2 for e in errors), "largest": max(e.largest for e in errors), "n": len(errors)}
+
+
+def measured(platform: str, names: list[str]) -> dict[str, Metrics]:
+    """Each test's metrics on a platform. Raises LadderError when the child does not come to its end."""
+    profile = profile_for(platform, None)
+    env = children.environment({**os.environ, **profile.environment})
+    argv = [*children.command("ladder.suite.calibrate"), "--measure", platform, "--only", ",".join(names)]
+    ended = children.run(argv, LIMIT_S, env)
+    print(ended.errors, file=sys.stderr)
+    lines = [json.loads(line) for line in ended.output.splitlines() if line.startswith("{")]
+    if errors := [line for line in lines if "error" in line]:
+        print("\n".join(f"{platform} {e['test']}: {e['error']}" for e in errors), file=sys.stderr)
+    if ended.code != 0:
+        last = (ended.errors.strip().splitlines() or ["no output"])[-1]
+        raise LadderError(f"measuring {platform} failed ({ended.how}): {last}")
+    return {line["test"]: line["metrics"] for line in lines if "metrics" in line}
+
+
+def entries(values: Mapping[str, Mapping[str, Metrics]]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """The tables of tolerances.toml from each platform's metrics: kind, and its fields."""
+    groups: dict[tuple[str, str, str], dict[str, Metrics]] = {}
+    for platform, tests in values.items():
+        for name, metrics in tests.items():
+            if name in FREE:
+                continue
+            if name.startswith("net-"):
+                net, dtype = net_cases.split(name)
+                key = ("net", net_cases.FAMILIES[net], dtype)
+            else:
+                key = ("operator", *split(name))
+            old = groups.setdefault(key, {}).get(platform, {})
+            groups[key][platform] = {k: max(v, old.get(k, 0.0)) for k, v in metrics.items()}
+    for (kind, group, dtype), by_platform in sorted(groups.items(), key=lambda g: (g[0][0] != "operator", g[0])):
+        for platforms in split_apart(by_platform):
+            chosen = {p: by_platform[p] for p in platforms}
+            names = [k for k in next(iter(chosen.values())) if k != "n"]
+            label = "family" if kind == "net" else "operator"
+            own = "" if platforms[0] == next(iter(by_platform)) else platforms[0]
+            yield (
+                kind,
+                {
+                    label: group,
+                    "dtype": dtype,
+                    "platform": own,
+                    **{k: bound(max(m[k] for m in chosen.values())) for k in names},
+                    "clean": {p: {k: float(f"{m[k]:.2g}") for k in names} for p, m in chosen.items()},
+                    "n": int(next(iter(chosen.values()))["n"]),
+                },
+            )
+
+
+def split_apart(by_platform: Mapping[str, Metrics]) -> list[list[str]]:
+    """The platforms that share an entry: those within APART of the first on every metric; each other has its own."""
+    first, *others = by_platform
+    base = by_platform[first]
+    far = [p for p in others if any(v > APART * base[k] > 0 for k, v in by_platform[p].items() if k != "n")]
+    return [[first, *(p for p in others if p not in far)], *([p] for p in far)]
+
+
+def bound(clean: float) -> float:
+    """TIMES the clean value, to two digits, upwards; 0 stays 0: what is exact must be exact."""
+    if not clean:
+        return 0.0
+    value = TIMES * clean
+    scale = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / scale) * scale:.2g}")
+
+
+def text(made: Iterable[tuple[str, dict[str, Any]]]) -> str:
+    """tolerances.toml."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("jax", "iree-base-compiler"))
+    date = datetime.now(UTC).date().isoformat()
+    lines = [
+        "# Made by `python -m ladder.suite.calibrate`; see there. Not edited by hand.",
+        f"# {paths.box()}, {os.cpu_count()} cores, {versions}, {date}; n: outputs measured, one draw of inputs each.",
+    ]
+    for kind, fields in made:
+        lines += ["", f"[[{kind}]]", *(f"{k} = {_toml(v)}" for k, v in fields.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value)
+
+
+def main() -> None:
+    """See the module."""
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--check", action="store_true")
+    p.add_argument("--platforms", default="cpu,iree-cpu")
+    p.add_argument("--only", default="")
+    p.add_argument("--measure", default="", help=argparse.SUPPRESS)
+    args = p.parse_args()
+    side = Side("cpu", "xla", "cpu", 1)
+    names = [c.name for c in (*operators.cases(side), *nets.cases(side))]
+    if args.only:
+        names = [n for n in args.only.split(",") if n]
+    if args.measure:
+        return measure(args.measure, names)
+    values = {platform: measured(platform, names) for platform in args.platforms.split(",")}
+    if args.check:
+        sys.exit(check(values))
+    numerics.TOLERANCES.write_text(text(entries(values)), "utf-8")
+    return None
+
+
+def check(values: Mapping[str, Mapping[str, Metrics]]) -> int:
+    """Whether every clean value is within its bound; 1 when one is not, each told."""
+    wrong = 0
+    for platform, tests in values.items():
+        for name, metrics in tests.items():
+            if name in FREE:
+                continue
+            net = name.startswith("net-")
+            kind, (group, dtype) = ("net", net_cases.split(name)) if net else ("operator", split(name))
+            allowed = numerics.bounds(kind, net_cases.FAMILIES[group] if net else group, dtype, platform)
+            over = [k for k, v in metrics.items() if k != "n" and not v <= allowed[k]]
+            for k in over:
+                print(f"{platform} {name}: {k} is {metrics[k]:.3g}, its bound {allowed[k]:g}", file=sys.stderr)
+            wrong |= bool(over)
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LadderError as error:
+        sys.exit(str(error))

@@ -1,0 +1,158 @@
+"""Golden summaries of a net's step, made in float64 on the CPU, committed as text under ladder/suite/goldens.
+
+    python -m ladder.suite.nets.goldens [--check]
+
+The format is that of reference/recipes.md section 5 (brettkoonce/lean4-mlir, scripts/platform @35eb1c94): for each
+output its count, L2 norm, largest element, how many values are not finite, and up to 128 seeded samples. Of what the
+step updates it is the *update*, out − in, that is kept. `--check` makes them again and changes nothing.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladder import rng
+from ladder.errors import LadderError
+from ladder.suite.nets.cases import FAMILIES
+
+FOLDER = Path(__file__).parents[1] / "goldens"
+SAMPLES = 128
+AGREE = 1e-6  # of what is made again with what is committed, relative; the text has nine digits
+MAKE = "python -m ladder.suite.nets.goldens"
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a golden keeps of an output."""
+
+    count: int
+    l2: float
+    largest: float
+    non_finite: int
+    samples: NDArray[np.float64]
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of all elements."""
+        return self.l2 / np.sqrt(self.count)
+
+
+def updates(inputs: Arrays, outputs: Arrays) -> dict[str, NDArray[np.float64]]:
+    """out − in of what a step updates, and the others as they are, in float64."""
+    return {k: np.asarray(v, np.float64) - np.asarray(inputs.get(k, 0.0), np.float64) for k, v in outputs.items()}
+
+
+def summary(net: str, output: str, value: NDArray[np.float64]) -> Summary:
+    """Of one output: its samples are at places of the stream `golden/<net>/<output>`."""
+    flat = value.ravel()
+    places = np.arange(flat.size)
+    if flat.size > SAMPLES:
+        places = (rng.raw(f"suite/golden/{net}/{output}", SAMPLES) % np.uint64(flat.size)).astype(np.int64)
+    finite = np.isfinite(flat)
+    with np.errstate(all="ignore"):
+        l2, largest = float(np.linalg.norm(flat)), float(np.abs(flat).max())
+    return Summary(flat.size, l2, largest, int((~finite).sum()), flat[places])
+
+
+def summaries(net: str, inputs: Arrays, outputs: Arrays) -> dict[str, Summary]:
+    """Of every output of a step."""
+    return {k: summary(net, k, v) for k, v in updates(inputs, outputs).items()}
+
+
+def errors(found: Mapping[str, Summary], golden: Mapping[str, Summary]) -> dict[str, float]:
+    """Each output's error: the larger of the samples' rms difference and the difference of rms, over the golden's rms.
+
+    An output whose rms is below a hundredth of the median one is measured against that. Infinite where a value is not
+    finite. Raises ValueError for outputs or counts that differ.
+    """
+    if found.keys() != golden.keys():
+        raise ValueError(f"outputs {', '.join(sorted(found.keys() ^ golden.keys()))} are on one side only")
+    if uneven := [k for k, g in golden.items() if found[k].count != g.count]:
+        raise ValueError(
+            f"output {uneven[0]} has {found[uneven[0]].count} values, its golden {golden[uneven[0]].count}"
+        )
+    least = 0.01 * float(np.median([g.rms for g in golden.values()]))
+    return {k: _error(found[k], g, least) for k, g in golden.items()}
+
+
+def _error(found: Summary, golden: Summary, least: float) -> float:
+    if found.non_finite or golden.non_finite:
+        return float("inf")
+    apart = max(float(np.sqrt(np.mean((found.samples - golden.samples) ** 2))), abs(found.rms - golden.rms))
+    return apart / max(golden.rms, least)
+
+
+def text(golden: Mapping[str, Summary]) -> str:
+    """A golden file: a line an output, tab-separated."""
+    lines = [f"# {MAKE}: output, count, l2, largest, non-finite, samples; float64 on the CPU"]
+    for name, s in golden.items():
+        told = [name, str(s.count), f"{s.l2:.9g}", f"{s.largest:.9g}", str(s.non_finite)]
+        lines.append("\t".join([*told, *(f"{v:.9g}" for v in s.samples)]))
+    return "\n".join(lines) + "\n"
+
+
+def read(net: str) -> dict[str, Summary]:
+    """A net's golden. Raises LadderError when it is missing, empty or not whole: no baseline is no pass."""
+    file = FOLDER / f"{net}.tsv"
+    try:
+        rows = [line.split("\t") for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
+        golden = {
+            name: Summary(int(count), float(l2), float(largest), int(bad), np.array(samples, np.float64))
+            for name, count, l2, largest, bad, *samples in rows
+        }
+        if not golden or any(len(g.samples) != min(g.count, SAMPLES) for g in golden.values()):
+            raise ValueError("it is empty, or a line of it is cut short")
+        return golden
+    except (OSError, ValueError) as error:
+        raise LadderError(f"the golden {file.name} cannot be read: {error}", MAKE) from error
+
+
+def made(net: str) -> dict[str, Summary]:
+    """A net's golden made now. In a process of jax's 64-bit types on the CPU only."""
+    import jax
+
+    from ladder.suite.nets.steps import inputs, step_of
+
+    start = inputs(net)
+    wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in start.items()}
+    outputs = {k: np.asarray(v) for k, v in jax.jit(step_of(net, "float64"))(wide).items()}
+    if narrow := [k for k, v in outputs.items() if v.dtype != np.float64]:
+        raise LadderError(f"golden {net}: {narrow[0]} is {outputs[narrow[0]].dtype}, not float64")
+    return summaries(net, start, outputs)
+
+
+def stale(nets: Iterable[str]) -> list[str]:
+    """The nets whose committed golden is not what is made now."""
+    wrong: list[str] = []
+    for net in nets:
+        new, old = made(net), read(net)
+        if new.keys() != old.keys() or max(errors(new, old).values()) > AGREE:
+            wrong.append(net)
+    return wrong
+
+
+def main() -> None:
+    """See the module."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_platforms", "cpu")
+    if sys.argv[1:] == ["--check"]:
+        if wrong := stale(FAMILIES):
+            sys.exit(f"stale goldens: {', '.join(wrong)}\n  {MAKE}")
+        return
+    FOLDER.mkdir(exist_ok=True)
+    for net in FAMILIES:
+        (FOLDER / f"{net}.tsv").write_text(text(made(net)), "utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LadderError as error:
+        sys.exit(str(error))
