@@ -23,8 +23,7 @@ Host = dict[str, np.ndarray]
 EXPORT_LIMIT_S = 600.0
 META = "function.json"
 TOGETHER = 8  # functions that one child exports
-# A fault to trace into the functions. Only the catalogue of faults sets it, by way of its own MUTANT.
-FAULT, MUTANT = "LADDER_SUITE_TRACED_FAULT", "LADDER_SUITE_MUTANT"
+MUTANT = "LADDER_SUITE_MUTANT"  # a fault to trace into the functions; set by the catalogue of faults only
 # What a function is traced from, by its tracer: how it is run and judged is not among it.
 SOURCES = {
     "ladder.suite.operators.parts": (
@@ -94,7 +93,7 @@ class Batches:
     """Functions by name, exported when they are asked for, several at a time: a child's start costs more than one."""
 
     def __init__(self, tracer: str, names: Sequence[str], platform: str) -> None:
-        self._requests = [Request(tracer, name, platform, fault=os.environ.get(FAULT, "")) for name in names]
+        self._requests = [Request(tracer, name, platform, fault=os.environ.get(MUTANT, "")) for name in names]
         self._found: dict[str, Exported] = {}
 
     def __getitem__(self, name: str) -> Exported:

@@ -1,11 +1,10 @@
 """The catalogue of faults of tier 2: what is traced in place of the right function, and the test that catches it."""
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from ladder.suite.exported import FAULT, MUTANT
+from ladder.suite.exported import MUTANT
 from ladder.suite.faults import Fault
 
 # Mutant (ladder.suite.operators.injections, ladder.suite.nets.injections), the test that catches it, what it is.
@@ -53,12 +52,6 @@ TABLE = (
 )
 
 
-def mutate(report: Any) -> None:
-    """What is traced from here on has the fault that the environment names."""
-    del report
-    os.environ[FAULT] = os.environ[MUTANT]
-
-
 def without_goldens(report: Any) -> None:
     """An installation whose goldens are missing."""
     del report
@@ -68,10 +61,16 @@ def without_goldens(report: Any) -> None:
 
 
 def _fault(mutant: str, test: str, what: str) -> Fault:
-    return Fault(f"{mutant} in {test}", what, test, f"{__name__}:mutate", environment=((MUTANT, mutant),))
+    return Fault(f"{mutant} in {test}", what, test, environment={MUTANT: mutant})
 
 
 FAULTS = (
     *(_fault(*row) for row in TABLE),
-    Fault("missing goldens", "a net without its golden", "net-linear-f32", f"{__name__}:without_goldens"),
+    Fault(
+        "missing goldens",
+        "a net without its golden",
+        "net-linear-f32",
+        f"{__name__}:without_goldens",
+        says="cannot be read",
+    ),
 )

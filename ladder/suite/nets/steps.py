@@ -65,7 +65,7 @@ NETS = {
 
 
 def trace(name: str, seed: int, fault: str) -> Traced:
-    """The step of the test `name`, perhaps with a fault of ladder.suite.nets.injections; its right result is a golden."""
+    """The step of the test `name`, perhaps with a fault of nets.injections; its right result is a golden."""
     del seed
     net, dtype = split(name)
     step = step_of(net, dtype)
