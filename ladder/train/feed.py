@@ -25,12 +25,17 @@ def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays, si
         top, left = ((have - want) // 2 for have, want in zip(image.shape[1:3], size, strict=True))
         image = image[:, top : top + size[0], left : left + size[1]]
     if "flip" in draws:
-        image = jnp.where(draws["flip"][:, None, None, None], image[:, :, ::-1], image)
+        image = jnp.where(draws["flip"][:, None, None, None], _mirrored(image), image)
     return {
         "image": image,
         "label": jnp.take(labels, at, axis=0, mode="clip"),
         "weight": (idx >= 0).astype(jnp.float32),
     }
+
+
+def _mirrored(image: jax.Array) -> jax.Array:
+    """Turned left to right, as signed bytes: IREE 3.13 does not take a reversal of unsigned ones."""
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(image, jnp.int8)[:, :, ::-1], jnp.uint8)
 
 
 def _crop(image: jax.Array, corner: jax.Array, size: tuple[int, int]) -> jax.Array:
