@@ -1,5 +1,6 @@
 """Commands that ask: ranges, runs, show, compare, export."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -129,13 +130,22 @@ def show(run: str, /, *, as_json: Json = False) -> None:
     from ladder.store import queries
 
     with database() as db:
-        found = queries.run(db, queries.find_run(db, run))
+        found = with_results(queries.run(db, queries.find_run(db, run)), "json" if as_json else "")
     if as_json:
         print_json(found)
         return
     manifest = found["manifest"]
     print_facts({key: found[key] for key in ("name", "uuid", "state", "word", "fault", "started", "finished")})
     print_facts({"platform": f"{found['platform']} on {found['box']}", "lowerer": found["lowerer"]})
+    if found["rung"] == "suite":
+        from ladder.suite import report as suite
+
+        print_facts({"again": suite.command(manifest), "virtual devices": manifest["virtual_devices"] or ""})
+        print()
+        print_table(suite.table(found["results"]), title="tests")
+        for line in (*suite.red(found["results"]), *(manifest.get("expectations_diff") or "").splitlines()):
+            print(line)
+        return
     print_facts({"data": manifest["data"].get("source"), "again": report.command(manifest)})
     print()
     print_table(report.verdict_table(found["verdicts"]), report.TERMINAL, "verdicts")
@@ -143,6 +153,16 @@ def show(run: str, /, *, as_json: Json = False) -> None:
         print(f"{verdict['net']}-{verdict['arm']} {verdict['word']}: {report.told(verdict)}")
     print()
     print_table(report.finals_table(found["trials"]), title="finals")
+
+
+def with_results(run: dict[str, Any], form: str = "") -> dict[str, Any]:
+    """A run, and of the suite's its tests, which stand in its record alone. Raises LadderError when that is gone."""
+    from ladder import paths, records
+
+    if run["rung"] != "suite":
+        return run
+    results = records.read(records.find(run["uuid"], paths.runs())).results
+    return {**run, "results": [asdict(row) for row in results] if form == "json" else results}
 
 
 @app.command
@@ -181,7 +201,7 @@ def export(
     form = one_of(csv=csv, json=json, junit=junit)
     with database() as db:
         uuids = [queries.find_run(db, name) for name in names] or [row["uuid"] for row in reversed(queries.runs(db))]
-        found = [queries.run(db, uuid) for uuid in dict.fromkeys(uuids)]
+        found = [with_results(queries.run(db, uuid), form) for uuid in dict.fromkeys(uuids)]
     if form == "json":
         print_json(found)
     else:

@@ -1,5 +1,6 @@
 """A box that is up, as its owner uses it: runs from the UI and from the command line, on one server."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,9 +93,22 @@ def test_the_command_line_runs_the_same_flow_on_the_same_server(box: "Box") -> N
 def test_a_climb_without_time_has_every_trial_not_run_and_says_so(box: "Box") -> None:
     climb = box.ladder("climb", "--to", "mnist", "--seeds", "1", "--budget", "0.000001")
     output = climb.communicate(timeout=120)[0]
-    rung, whole = box.flow_runs("COMPLETED")[:2]
+    rung, suite, whole = box.flow_runs("COMPLETED")[:3]
     assert climb.returncode == 3, output
+    assert suite["state"]["name"] == "not-run"
     assert {f["status"] for f in box.record(rung["name"])[1]} == {"not-run"}
     assert rung["parent_task_run_id"]
     assert whole["state"]["name"] == "not-run"
     assert box.artifacts(whole["id"])["climb-cpu-testbox"]["type"] == "table"
+
+
+def test_the_suite_is_a_rung_whose_results_are_a_table(box: "Box") -> None:
+    suite = box.ladder("run", "suite", "--tier", "0", "--only", "devices,not-a-cpu")
+    output = suite.communicate(timeout=120)[0]
+    assert suite.returncode == 0, output
+    run = box.newest("COMPLETED")
+    assert run["state"]["name"] == "pass"
+    assert {"rung:suite", "platform:cpu", "verdict:pass"} <= set(run["tags"])
+    table = json.loads(box.artifacts(run["id"])["results-suite-cpu-testbox"]["data"])
+    assert [(row["test"], row["status"]) for row in table] == [("devices", "pass"), ("not-a-cpu", "skip")]
+    assert (box.runs / run["name"] / "results.tsv").read_text().count("\n") == 3

@@ -43,7 +43,7 @@ def test_a_climb_goes_to_cifar_or_to_what_is_below_it(monkeypatch: pytest.Monkey
 
 
 def test_a_rung_that_is_not_there_is_refused_by_name() -> None:
-    with pytest.raises(LadderError, match="no rung 'imagenet' to climb to; the rungs are: mnist"):
+    with pytest.raises(LadderError, match="no rung 'imagenet' to climb to; the rungs are: suite, mnist"):
         last_rung("imagenet")
 
 
@@ -63,6 +63,31 @@ def test_a_climb_goes_on_after_the_rest_and_says_so(word: Word) -> None:
     ended = climb_through("cifar", lambda rung: outcome(word if rung == "mnist" else Word.PASS), said.append)
     assert list(ended) == ["suite", "mnist", "cifar"]
     assert said == [f"mnist is {word}, which shows nothing wrong: the climb goes on"]
+
+
+@pytest.mark.usefixtures("every_rung")
+def test_a_climb_stops_at_a_red_suite_unless_it_is_told_to_go_on() -> None:
+    said: list[str] = []
+
+    def run(rung: str) -> Outcome:
+        return outcome(Word.FAIL if rung == "suite" else Word.PASS)
+
+    assert list(climb_through("cifar", run, said.append)) == ["suite"]
+    assert list(climb_through("cifar", run, said.append, past_suite=True)) == ["suite", "mnist", "cifar"]
+    assert said == ["suite is fail; the climb goes on as it was told to, and what follows it stands on that"]
+
+
+def test_the_suites_flow_asks_for_the_same_as_a_command_line_that_names_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from flows import rungs
+    from ladder.suite.run import SuiteRequest
+
+    asked: list[SuiteRequest] = []
+    monkeypatch.setattr(rungs, "test", asked.append)
+    rungs.suite.fn()
+    rungs.suite.fn(tiers=["0"], only=["devices"], devices=4)
+    assert asked == [SuiteRequest(), SuiteRequest(tiers=(0,), only=("devices",), devices=4)]
 
 
 def test_what_a_climb_came_to_is_told_in_a_line() -> None:

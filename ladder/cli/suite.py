@@ -1,0 +1,40 @@
+"""`ladder suite`: what the suite itself is made with and judged by. It is run with `ladder run suite`."""
+
+import sys
+from dataclasses import asdict
+
+from cyclopts import App
+
+from ladder.cli.app import Json, app
+from ladder.cli.output import print_json, print_table
+
+suite_app = App(name="suite", help="The suite's own checks; the suite is run with `ladder run suite`.")
+app.command(suite_app)
+
+
+@suite_app.command
+def faults(*, only: str = "", as_json: Json = False) -> int:
+    """Detection power: inject every fault of the catalogue, and see the test that has to catch it go red.
+
+    Args:
+        only: Only these faults, separated by commas.
+    """
+    from ladder.suite import catalogue
+
+    rows: list[dict[str, str]] = []
+    found = list[catalogue.Trial]()
+    for trial in catalogue.trials(catalogue.choose([name for name in only.split(",") if name])):
+        word = "caught" if trial.caught else "MISSED"
+        fault = trial.fault
+        rows.append(
+            {"fault": fault.name, "": word, "by": fault.test or "the run", "as": trial.state, "detail": trial.detail}
+        )
+        found.append(trial)
+        print(f"{fault.name}: {word} by {fault.test or 'the run'} as {trial.state}", file=sys.stderr, flush=True)
+    missed = sum(not trial.caught for trial in found)
+    if as_json:
+        print_json([{**asdict(t.fault), "state": t.state, "detail": t.detail, "caught": t.caught} for t in found])
+    else:
+        print_table(rows)
+        print(f"{len(found) - missed} of {len(found)} faults caught, {missed} missed")
+    return 1 if missed else 0
