@@ -1,6 +1,7 @@
 """Where a trial's batches come from: a dataset on the device, or one mapped from disk, put there a batch at a time.
 
-Both give the same bytes. And which of the two a device gets. NumPy only.
+Both give the same bytes wherever the weight is 1; a padded place holds some image, which counts for nothing. And
+which of the two a device gets. NumPy only.
 """
 
 from collections.abc import Mapping, Sequence

@@ -18,6 +18,7 @@ from ladder.train.order import epoch_draws, epoch_order, step_keys, test_order
 from ladder.train.schedule import rates
 
 SYNC_EVERY = 10  # steps; the wait is for the step this many ago: the device never idles and the queue is bounded
+SLOW_S = 10.0  # a step that takes so long is waited for one step later: 20 of them would look like a stalled worker
 BEAT_S = 1.0  # at most one heartbeat in this many seconds
 
 Emit = Callable[..., None]  # emit(type, **data)
@@ -68,17 +69,21 @@ def run_epoch(
     steps of a non-finite loss.
     """
     losses: list[Value] = []
-    last = time.monotonic()
+    last = waited = time.monotonic()
+    known, every = 0, SYNC_EVERY  # the last step waited for, and how far behind the next wait is
     for after, loss in steps(exe, state, data, recipe, epoch):
         state = after
         losses.append(loss)
         done = len(losses)
-        if done == 1 or (done % SYNC_EVERY == 0 and done > SYNC_EVERY):
-            at = max(done - SYNC_EVERY, 1)
+        if done == 1 or (done % every == 0 and done > every):
+            at = max(done - every, 1)
             value = float(exe.get(losses[at - 1]))
             if not np.isfinite(value):
                 raise Diverged(f"loss {value} at step {at} of epoch {epoch}")
-            if (now := time.monotonic()) - last >= BEAT_S or done == 1:
+            now = time.monotonic()
+            every = 1 if now - waited >= SLOW_S * max(at - known, 1) else SYNC_EVERY
+            known, waited = at, now
+            if now - last >= BEAT_S or done == 1:
                 last = now
                 beat(at, value)
     values = np.array([exe.get(loss) for loss in losses], np.float64)

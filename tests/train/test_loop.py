@@ -145,6 +145,25 @@ def test_the_device_is_waited_for_once_in_ten_steps(
     assert min(waits) == SYNC_EVERY
 
 
+def test_a_slow_step_is_waited_for_one_step_later(
+    compiled: Callable[[str], Executable],
+    program: Callable[[str], Program],
+    tiny: dict[str, Recipe],
+    learnable: Images,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else twenty of them pass without a sign of life."""
+    from ladder.train.layout import initial_state
+
+    monkeypatch.setattr(loop, "SLOW_S", 0.0)
+    monkeypatch.setattr(loop, "BEAT_S", 0.0)
+    exe, beats = compiled("linear"), list[int]()
+    state = {k: exe.put(v) for k, v in initial_state(program("linear").leaves, "linear", 1).items()}
+    recipe, data = tiny["linear"], resident(exe, learnable)
+    loop.run_epoch(exe, state, data, recipe, 1, lambda step, loss: beats.append(step))
+    assert beats == [1, *range(1, recipe.steps)]
+
+
 @pytest.mark.parametrize("at", [1, 2, 9, 10, 11, 30])
 def test_a_nan_is_found_within_twenty_steps(
     at: int,
