@@ -1,6 +1,6 @@
 """`make bench`: every benchmark, or those named; prints one line a figure with n and spread, and where it was measured.
 
-    python -m tests.bench [loop seeds start flow store]
+python -m tests.bench [loop seeds start flow store lowerers]
 """
 
 import importlib
@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from platforms import profile
 
-NAMES = ("loop", "seeds", "start", "flow", "store")
+NAMES = ("loop", "seeds", "start", "flow", "store", "lowerers")
 
 
 def where() -> str:

@@ -24,9 +24,7 @@ def changed(
     outputs: Callable[[tuple[Array, ...]], tuple[Array, ...]] = lambda arrays: arrays,
 ) -> Program:
     f = program.functions[function]
-    return replace(
-        program, functions={**program.functions, function: Function(inputs(f.inputs), outputs(f.outputs))}
-    )
+    return replace(program, functions={**program.functions, function: Function(inputs(f.inputs), outputs(f.outputs))})
 
 
 def without(name: str) -> Callable[[tuple[Array, ...]], tuple[Array, ...]]:

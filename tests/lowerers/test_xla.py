@@ -34,9 +34,7 @@ def test_an_unknown_lowerer_is_told_the_lowerers() -> None:
         make("tvm", "cpu")
 
 
-def test_a_cache_that_cannot_be_written_is_an_error_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("LADDER_CACHE", str(tmp_path / "file"))
     with pytest.raises(LadderError, match="cannot be written"):

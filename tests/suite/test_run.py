@@ -57,7 +57,7 @@ def test_one_red_test_makes_the_run_red_with_the_lines_to_paste() -> None:
 
 @pytest.mark.usefixtures("tier")
 def test_expectations_decide_and_are_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expectations, "load", lambda *given: LOAD(*given, tmp_path))
+    monkeypatch.setattr(expectations, "load", lambda platform, device: LOAD(platform, device, tmp_path))
     (tmp_path / "cpu.txt").write_text("wrong fail # known\naborts skip # takes the box down\nright fail # was\n")
     outcome = suite("right", "wrong", "aborts")
     assert [(r.test, r.status) for r in outcome.results] == [("aborts", "skip"), ("right", "xpass"), ("wrong", "xfail")]

@@ -40,7 +40,8 @@ class Device:
                     target.check,
                 )
             # The caching allocator: a step allocates its whole state anew, 3.7-5.7 ms of the mlp against 4.9-6.4.
-            self.hal = driver.create_device(devices[index], None, ["caching"])
+            caching: Any = ["caching"]  # specifications; the stub says allocators
+            self.hal = driver.create_device(devices[index], None, caching)
         except (RuntimeError, ValueError) as error:
             line = str(error).splitlines()[0]
             raise LadderError(f"IREE's driver '{target.driver}' did not start: {line}", target.check) from error

@@ -25,7 +25,8 @@ def test_a_summary_holds_seeded_samples() -> None:
 
 
 def test_what_is_updated_is_summed_up_as_its_update() -> None:
-    found = summaries("net", {"w": np.ones(3, np.float32)}, {"w": np.full(3, 1.5, np.float32), "loss": np.float32(2)})
+    after = {"w": np.full(3, 1.5, np.float32), "loss": np.array(2, np.float32)}
+    found = summaries("net", {"w": np.ones(3, np.float32)}, after)
     assert found["w"].samples.tolist() == [0.5] * 3
     assert found["loss"].samples.tolist() == [2.0]
 
