@@ -229,7 +229,7 @@ def _manifest(request: SuiteRequest, planned: Plan) -> dict[str, Any]:
         "fault": None,
         "state": "partial",
         "started": _now(),
-        "request": {k: v for k, v in asdict(request).items() if k not in ("wait_s", "deadline")},
+        "request": {"seeds": [], **{k: v for k, v in asdict(request).items() if k not in ("wait_s", "deadline")}},
         "recipes": [],
         "programs": {},
         "references": {},
