@@ -15,15 +15,15 @@ PLUGIN = """def initialize():
 
 def _product(change: Any) -> None:
     """What comes of a compiled product is `change` of its operands and its result."""
-    from ladder.suite.engine import XlaEngine
+    from ladder.lowerers.xla_stages import XlaStages
 
-    compile = XlaEngine.compile
+    compile = XlaStages.compile
 
-    def changed(self: XlaEngine, device: int) -> Any:
+    def changed(self: XlaStages, device: int) -> Any:
         call = compile(self, device)
         return lambda a, b: change(call, a, b)
 
-    XlaEngine.compile = changed
+    XlaStages.compile = changed
 
 
 def tf32(report: Any) -> None:
@@ -48,12 +48,12 @@ def off_by_one(report: Any) -> None:
 
 def other_device(report: Any) -> None:
     """Everything is put on, and compiled for, the last device."""
-    from ladder.suite.engine import XlaEngine
+    from ladder.lowerers.xla_stages import XlaStages
 
     del report
-    put, compile = XlaEngine.put, XlaEngine.compile
-    XlaEngine.put = lambda self, array, device: put(self, array, -1)
-    XlaEngine.compile = lambda self, device: compile(self, -1)
+    put, compile = XlaStages.put, XlaStages.compile
+    XlaStages.put = lambda self, array, device: put(self, array, -1)
+    XlaStages.compile = lambda self, device: compile(self, -1)
 
 
 FAULTS = (

@@ -82,11 +82,11 @@ def all_devices(report: Any) -> None:
     xla.SingleDeviceSharding = lambda device: NamedSharding(Mesh(np.array(jax.devices()), ("all",)), PartitionSpec())
 
 
-def _engine(**methods: Any) -> None:
-    from ladder.suite.engine import XlaEngine
+def _stages(**methods: Any) -> None:
+    from ladder.lowerers.xla_stages import XlaStages
 
     for name, method in methods.items():
-        setattr(XlaEngine, name, method(getattr(XlaEngine, name)))
+        setattr(XlaStages, name, method(getattr(XlaStages, name)))
 
 
 def _raises(*_: Any) -> Any:
@@ -96,25 +96,25 @@ def _raises(*_: Any) -> Any:
 def bad_compile(report: Any) -> None:
     """The compiler fails."""
     del report
-    _engine(compile=lambda _: _raises)
+    _stages(compile=lambda _: _raises)
 
 
 def bad_copy_out(report: Any) -> None:
     """The first element that is copied out is wrong."""
     del report
-    _engine(get=lambda get: lambda self, value: _flip(get(self, value)))
+    _stages(get=lambda get: lambda self, value: _flip(get(self, value)))
 
 
 def bad_copy_in(report: Any) -> None:
     """The first element that is copied in is wrong."""
     del report
-    _engine(put=lambda put: lambda self, array, device: put(self, _flip(array), device))
+    _stages(put=lambda put: lambda self, array, device: put(self, _flip(array), device))
 
 
 def bad_execute(report: Any) -> None:
     """The product is one ten-thousandth too large."""
     del report
-    _engine(compile=lambda compile: lambda self, device: _scaled(compile(self, device)))
+    _stages(compile=lambda compile: lambda self, device: _scaled(compile(self, device)))
 
 
 def _flip(array: np.ndarray) -> np.ndarray:

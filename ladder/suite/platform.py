@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ladder import lowerers
+from ladder.lowerers.stages import K, M, N
 from ladder.suite.case import Case, Outcome, Report, Side, Test, failed, passed, ran, run_each, skipped
-from ladder.suite.engine import K, M, N, engine, error, operands, product
+from ladder.suite.product import error, operands, product, stages
 from platforms import detect, probing, stack
 from platforms import profile as profiles
 
@@ -49,8 +51,8 @@ def plugin_loads(side: Side) -> Outcome:
 
 def api_version(side: Side) -> Outcome:
     """The version of the PJRT C API that the plugin speaks, for the record."""
-    if side.lowerer != "xla":
-        return skipped("IREE's runtime is no PJRT plugin")
+    if why := lowerers.lacks(side.lowerer, "pjrt"):
+        return skipped(why)
     import jax
 
     client = jax.devices(side.jax_platform)[0].client
@@ -63,7 +65,7 @@ def api_version(side: Side) -> Outcome:
 
 def devices(side: Side) -> Outcome:
     """As many devices as there should be."""
-    found = engine(side).devices
+    found = stages(side).devices
     told = ", ".join(found) + (", virtual: made of the host's cores" if side.virtual else "")
     if len(found) < side.devices or (side.virtual and len(found) != side.devices):
         return failed(f"there are {len(found)} devices ({told}), not {side.devices}")
@@ -74,14 +76,14 @@ def not_a_cpu(side: Side) -> Outcome:
     """The device is not the host's CPU where the profile says so: no silent fallback."""
     if not side.accelerator:
         return skipped("this profile's device is the host's CPU")
-    host = [name for name in engine(side).devices if name.split(":")[0] in CPU_PLATFORMS]
+    host = [name for name in stages(side).devices if name.split(":")[0] in CPU_PLATFORMS]
     return failed(f"{', '.join(host)} is the host's CPU") if host else passed()
 
 
 def compiles_and_runs(side: Side) -> Outcome:
     """A product in full precision on the first device, against float64."""
     a, b, exact = operands()
-    run = engine(side)
+    run = stages(side)
     value = product(side, 0)(run.put(a, 0), run.put(b, 0))
     if run.ran_on(value) != run.devices[:1]:
         return failed(f"it ran on {', '.join(run.ran_on(value))}, not on {run.devices[0]}")
@@ -90,7 +92,7 @@ def compiles_and_runs(side: Side) -> Outcome:
 
 def exact_integers(side: Side) -> Outcome:
     """All ones: every sum of K of them is K exactly, in any order and precision."""
-    run = engine(side)
+    run = stages(side)
     value = product(side, 0)(run.put(np.ones((M, K), np.float32), 0), run.put(np.ones((K, N), np.float32), 0))
     return ran(float(np.abs(run.get(value) - K).max()), 0.0, f"sums of {K} ones")
 
@@ -116,4 +118,4 @@ def run(names: Sequence[str], side: Side, report: Report) -> None:
     """Run these of them; the record learns which devices there are."""
     run_each(TESTS, names, side, report)
     if "devices" in names:
-        report.facts(devices=engine(side).devices)
+        report.facts(devices=stages(side).devices)

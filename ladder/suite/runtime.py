@@ -13,13 +13,14 @@ import numpy as np
 from ladder import lowerers
 from ladder.lowerers import Executable
 from ladder.lowerers.protocol import DroppedState, check_boundary, check_state
+from ladder.lowerers.stages import K, M, N
 from ladder.recipes import Data
 from ladder.recipes.mnist import recipes
 from ladder.suite.attempt import Attempt, attempt, with_retry
 from ladder.suite.case import Case, Outcome, Report, Side, Test, failed, passed, ran, run_each, skipped
-from ladder.suite.engine import K, M, N, engine, error, operands, product
 from ladder.suite.peer import VALUES
 from ladder.suite.platform import FULL_PRECISION
+from ladder.suite.product import error, operands, product, stages
 from ladder.train.artifact import Program, program_for
 from ladder.train.layout import initial_state
 
@@ -31,7 +32,6 @@ PROCESS_S, MEMBERS_S, HANG_S = 90.0, 120.0, 3.0
 MEMBERS_ON_CPU = 2  # processes that a CPU's virtual devices are played by
 ENDINGS = {"right": "right", "wrong": "wrong", "raise": "refused", "abort": "crash", "mute": "refused", "hang": "hang"}
 ONE_DEVICE = "there is one device"
-NO_COLLECTIVE = "collectives exist on the PJRT path only"
 
 
 @lru_cache
@@ -104,17 +104,17 @@ def dropped_state(side: Side) -> Outcome:
 
 def donation(side: Side) -> Outcome:
     """A step takes its state's memory over: no leaf of the state that went in is still there."""
-    if side.lowerer != "xla":
-        return skipped("lowerer iree gives no argument up: IREE 3.13 would write over one that is still to be read")
+    if why := lowerers.lacks(side.lowerer, "donation"):
+        return skipped(why)
     before, _ = stepped(side)
     kept = [name for name, value in before.items() if not value.is_deleted()]
     return ran(len(kept), 0, f"of {len(before)} leaves not given up: {', '.join(kept) or 'none'}")
 
 
-def stages(side: Side) -> Outcome:
+def each_stage(side: Side) -> Outcome:
     """Compile, copy out, copy in, execute, reduce over devices: the first that is wrong is named."""
     a, b, exact = operands()
-    run, ramp = engine(side), np.arange(M * K, dtype=np.float32).reshape(M, K)
+    run, ramp = stages(side), np.arange(M * K, dtype=np.float32).reshape(M, K)
 
     def collective() -> float:
         from ladder.suite import parallel
@@ -128,7 +128,7 @@ def stages(side: Side) -> Outcome:
         "copy in": (lambda: float(np.abs(run.get(run.put(ramp, 0)) - ramp).max()), 0.0),
         "execute": (lambda: error(run.get(product(side, 0)(run.put(a, 0), run.put(b, 0))), exact), FULL_PRECISION),
     }
-    if side.devices > 1 and side.lowerer == "xla":
+    if side.devices > 1 and not lowerers.lacks(side.lowerer, "collective"):
         probes["collective"] = (collective, 0.0)
     for name, (probe, bound) in probes.items():
         try:
@@ -145,12 +145,12 @@ def one_of_several(side: Side) -> Outcome:
     if side.devices < 2:
         return skipped(ONE_DEVICE)
     last, (a, b, exact) = side.devices - 1, operands()
-    run = engine(side)
+    run = stages(side)
     value = product(side, last)(run.put(a, last), run.put(b, last))
     where = {run.devices[last]}
     found = set(run.ran_on(value))
-    if side.lowerer == "xla":
-        found |= {f"{d.platform}:{d.id}" for leaf in stepped(side, last)[1].values() for d in leaf.devices()}
+    if not lowerers.lacks(side.lowerer, "placement"):
+        found |= {device for leaf in stepped(side, last)[1].values() for device in run.ran_on(leaf)}
     if found != where:
         return failed(f"it ran on {', '.join(sorted(found))}, not on {run.devices[last]} alone")
     return ran(error(run.get(value), exact), FULL_PRECISION, f"on {run.devices[last]} of {side.devices}")
@@ -165,8 +165,8 @@ def reduced(side: Side) -> float:
 
 def _several(test: Test) -> Test:
     def run(side: Side) -> Outcome:
-        if side.lowerer != "xla":
-            return skipped(NO_COLLECTIVE)
+        if why := lowerers.lacks(side.lowerer, "collective"):
+            return skipped(why)
         return skipped(ONE_DEVICE) if side.devices < 2 else test(side)
 
     return run
@@ -238,7 +238,7 @@ def told_apart(side: Side) -> Outcome:
 
 TESTS: dict[str, Test] = {
     "told-apart": told_apart,
-    "stages": stages,
+    "stages": each_stage,
     "guard-shape": wrong_shape,
     "guard-dtype": wrong_dtype,
     "guard-dropped-state": dropped_state,
