@@ -50,11 +50,11 @@ def parameter(
 
     `published`: convolutions (HWIO here, OIHW there; a depthwise one has I = 1) have variance 2 / (O·kH·kW), He with
     fan-*out*; dense weights 2 / (in + out), Glorot; other vectors of n 2 / n. Constant are biases, `beta`, `cls` and
-    `pos` (0), `gamma` (1) and `layer_scale`. `zero`: all 0. `flattened` is the (h, w, c) that a dense layer's rows
-    follow. Raises ValueError for another rank.
+    `pos` (0), `gamma` (1), and `scale`, a layer scale (`layer_scale`). `zero`: all 0. `flattened` is the (h, w, c) that
+    a dense layer's rows follow. Raises ValueError for another rank.
     """
     full, last = f"params/{name}", name.rpartition("/")[2]
-    fills = {**FILLS, "layer_scale": layer_scale}
+    fills = {**FILLS, "scale": layer_scale}
     if rule == "zero" or last in fills:
         return Leaf(full, shape, "float32", fill=0.0 if rule == "zero" else fills[last])
     if len(shape) == 1:

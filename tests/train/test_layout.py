@@ -219,7 +219,7 @@ def test_a_layout_survives_json() -> None:
         ("conv1/b", (16,), 0.0),
         ("cls", (1, 1, 192), 0.0),
         ("pos", (197, 192), 0.0),
-        ("block1/layer_scale", (96,), 1e-6),
+        ("stage1_block1/scale", (96,), 1e-6),
     ],
 )
 def test_some_parameters_start_at_a_value(name: str, shape: tuple[int, ...], value: float) -> None:
