@@ -85,7 +85,7 @@ def run(
         seeds=parse_seeds(seeds),
         platform=platform,
         lowerer=lowerer or None,
-        data_dir=os.path.abspath(data_dir) if data_dir else None,
+        data_dir=absolute(data_dir),
         epochs=epochs,
         fault=fault or None,
         reference=reference or None,
@@ -141,6 +141,7 @@ def climb(
     budget: float = 8.0,
     platform: str = "cpu",
     lowerer: str = "",
+    data_dir: str = "",
     past_suite: Annotated[bool, Parameter(negative="")] = False,
     no_server: NoServer = False,
     as_json: Json = False,
@@ -153,11 +154,13 @@ def climb(
         budget: Hours; a trial that cannot finish within them is not started.
         platform: What to run on.
         lowerer: What turns the programs into something that runs; the platform's own if not given.
+        data_dir: A folder with the original files of the datasets. A rung that it has none for is not run.
         past_suite: Go on after a red suite.
     """
     from flows.command import climb_rungs
 
-    return show(climb_rungs(to, seeds, budget, platform, lowerer or None, past_suite, no_server, say), as_json)
+    folder = absolute(data_dir)
+    return show(climb_rungs(to, seeds, budget, platform, lowerer or None, folder, past_suite, no_server, say), as_json)
 
 
 @app.command
@@ -193,6 +196,11 @@ def up(
     if wanted and (warning := wanted.warning()):
         say(f"warning: {warning}")
     return bring_up(platform, wanted, not nightly, host, port, say)
+
+
+def absolute(folder: str) -> str | None:
+    """A folder as a worker of another working directory finds it; None if none is given."""
+    return os.path.abspath(folder) if folder else None
 
 
 def split(text: str) -> tuple[str, ...]:

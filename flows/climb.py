@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Failed
 
 from flows.artifacts import key
-from flows.climbing import SUITE, climb_through, last_rung, not_climbed, told, worst
+from flows.climbing import SUITE, Climb, NotRun, climb_through, last_rung, not_climbed, told, worst
 from flows.link import Link
 from flows.live import ENDED
 from flows.live import Cancelled as CancelledFromUI
@@ -18,10 +18,8 @@ from flows.rungs import PROFILES_OWN, RUNG_FLOWS, Hours, Lowerer, Platform, Rung
 from flows.train import final_state
 from ladder import paths
 from ladder.errors import LadderError
-from ladder.request import Request
-from ladder.run import Outcome, drive
-from ladder.suite import run as suite
-from ladder.suite.run import SuiteOutcome, SuiteRequest
+from ladder.run import Outcome
+from ladder.suite.run import SuiteOutcome
 
 
 @flow(name="climb", persist_result=False, retries=0)
@@ -32,6 +30,7 @@ def climb(
     budget_hours: float = 8.0,
     platform: str = "cpu",
     lowerer: str = PROFILES_OWN,
+    data_dir: str = "",
     past_suite: bool = False,
 ) -> State[Any]:
     """Climb the ladder: the suite, then the rungs in order, until one fails, diverges, crashes or hangs.
@@ -42,15 +41,17 @@ def climb(
         budget_hours: A trial that cannot finish within this time, all rungs together, is not started.
         platform: What to run on.
         lowerer: What turns the programs into something that runs.
+        data_dir: A folder with the original files of the datasets, on this box. A rung that it has none for is not run.
         past_suite: Go on after a red suite.
     """
-    deadline = time.time() + 3600 * budget_hours
+    own = None if lowerer == PROFILES_OWN else str(lowerer)
+    asked = Climb(seeds, str(platform), own, data_dir or None, time.time() + 3600 * budget_hours)
     with Link() as link:
         link.claim()
         link.describe(f"platform:{platform}", f"box:{paths.box()}")
 
         def run(rung: str) -> Outcome | SuiteOutcome:
-            return _rung(link, rung, seeds, deadline, str(platform), str(lowerer))
+            return _rung(link, rung, asked)
 
         try:
             ended = climb_through(str(to), run, link.say, past_suite)
@@ -62,35 +63,39 @@ def climb(
         left = not_climbed(ended, str(to))
         text = told(words, left)
         link.find_again()
-        rows = table(ended) + [{"rung": rung, "verdict": "not climbed", "record": ""} for rung in left]
+        rows = table(ended) + [{"rung": rung, "verdict": "not climbed", "record": "", "why": ""} for rung in left]
         link.attempt(lambda: create_table_artifact(rows, key("climb", str(platform)), text))
         link.say(text)
         return final_state(worst(words.values()), text)
 
 
-def table(ended: Mapping[str, Outcome | SuiteOutcome]) -> list[dict[str, str]]:
-    """A row per rung that was climbed."""
-    return [{"rung": rung, "verdict": o.word, "record": o.record_path.name} for rung, o in ended.items()]
+def table(ended: Mapping[str, Outcome | SuiteOutcome | NotRun]) -> list[dict[str, str]]:
+    """A row per rung that was come to."""
+    told = {rung: ("", o.reason) if isinstance(o, NotRun) else (o.record_path.name, "") for rung, o in ended.items()}
+    return [
+        {"rung": rung, "verdict": ended[rung].word, "record": record, "why": why}
+        for rung, (record, why) in told.items()
+    ]
 
 
-def _rung(link: Link, rung: str, seeds: int, deadline: float, platform: str, lowerer: str) -> Outcome | SuiteOutcome:
+def _rung(link: Link, rung: str, asked: Climb) -> Outcome | SuiteOutcome:
     """A rung's flow, in this process; when Prefect is lost, the rung without it. Raises what the rung refused with."""
-    left = max(deadline - time.time(), 1.0)
-    options: dict[str, Any] = {"platform": platform, "lowerer": lowerer, "wait_s": left}
-    options |= {"budget_hours": max(deadline - time.time(), 1e-9) / 3600}
-    options |= {} if rung == SUITE else {"seeds": seeds}
+    options: dict[str, Any] = {
+        "platform": asked.platform,
+        "lowerer": asked.lowerer or PROFILES_OWN,
+        "wait_s": asked.wait_s,
+        "budget_hours": max(asked.deadline - time.time(), 1e-9) / 3600,
+    }
+    options |= {} if rung == SUITE else {"seeds": asked.seeds, "data_dir": asked.data_dir or ""}
     before = len(ENDED)
     state = link.attempt(lambda: RUNG_FLOWS[rung](**options, return_state=True))
     if len(ENDED) == before:
         if state is not None:
             raise RuntimeError(f"{rung}: {state.message}")
-        own = None if lowerer == PROFILES_OWN else lowerer
-        every = tuple(range(1, seeds + 1))
-        if rung == SUITE:
-            request = SuiteRequest(platform=platform, lowerer=own, wait_s=left, deadline=deadline)
-            ENDED.append(suite.drive(request, link.say))
-        else:
-            ENDED.append(drive(Request(rung, (), (), every, platform, own, wait_s=left, deadline=deadline), link.say))
+        try:
+            ENDED.append(asked.drive(rung, link.say))
+        except LadderError as error:
+            ENDED.append(error)
     ended = ENDED[-1]
     if isinstance(ended, LadderError):
         raise ended

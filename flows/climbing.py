@@ -1,11 +1,18 @@
 """Which rungs a climb takes and when it stops. No Prefect here: the flow and `ladder climb --no-server` share it."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from ladder.data.source import NoData
 from ladder.errors import LadderError
 from ladder.recipes import RUNGS
-from ladder.verdict import Word
+from ladder.request import Request
+from ladder.run import Outcome, drive
+from ladder.suite import run as suite
+from ladder.suite.run import SuiteOutcome, SuiteRequest
+from ladder.verdict import Word, exit_code
 
 STOPS = (Word.FAIL, Word.DIVERGED, Word.CRASHED, Word.TIMEOUT)
 SUITE = "suite"
@@ -20,6 +27,54 @@ class HasWord(Protocol):
     def word(self) -> Word:
         """The verdict's word."""
         ...
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A rung that this box has no data for. It has no record, only a reason."""
+
+    reason: str
+    word: Word = Word.NOT_RUN
+
+    @property
+    def exit_code(self) -> int:
+        """As a run's whose trials were all not run."""
+        return exit_code(self.word)
+
+
+@dataclass(frozen=True)
+class Climb:
+    """What a climb asks of its rungs. `deadline`: the unix time after which no trial that cannot finish is started."""
+
+    seeds: int  # how many, from 1 on
+    platform: str
+    lowerer: str | None
+    data_dir: str | None
+    deadline: float
+
+    def request(self, rung: str) -> Request:
+        """Of a rung that trains."""
+        return Request(
+            rung,
+            seeds=tuple(range(1, self.seeds + 1)),
+            platform=self.platform,
+            lowerer=self.lowerer,
+            data_dir=self.data_dir,
+            wait_s=self.wait_s,
+            deadline=self.deadline,
+        )
+
+    @property
+    def wait_s(self) -> float:
+        """How long a rung waits for a device: as long as the climb has time."""
+        return max(self.deadline - time.time(), 1.0)
+
+    def drive(self, rung: str, say: Callable[[str], None]) -> Outcome | SuiteOutcome:
+        """A rung without Prefect."""
+        if rung != SUITE:
+            return drive(self.request(rung), say)
+        asked = SuiteRequest(platform=self.platform, lowerer=self.lowerer, wait_s=self.wait_s, deadline=self.deadline)
+        return suite.drive(asked, say)
 
 
 def rungs() -> list[str]:
@@ -38,11 +93,19 @@ def last_rung(to: str = "") -> str:
 
 def climb_through[O: HasWord](
     to: str, run: Callable[[str], O], say: Callable[[str], None], past_suite: bool = False
-) -> dict[str, O]:
-    """Run the rungs up to `to` in order and stop at the first that shows something wrong; a red suite if not told."""
-    ended: dict[str, O] = {}
+) -> dict[str, O | NotRun]:
+    """Run the rungs up to `to` in order and stop at the first that shows something wrong; a red suite if not told.
+
+    A rung that `run` raises NoData for is not run, which shows nothing wrong.
+    """
+    ended: dict[str, O | NotRun] = {}
     for rung in rungs()[: rungs().index(to) + 1]:
-        ended[rung] = outcome = run(rung)
+        try:
+            outcome = run(rung)
+        except NoData as error:
+            outcome = NotRun(error.message)
+            say(f"{rung} is not-run: {error}")
+        ended[rung] = outcome
         if outcome.word in STOPS and rung == SUITE != to and past_suite:
             say(f"suite is {outcome.word}; the climb goes on as it was told to, and what follows it stands on that")
         elif outcome.word in STOPS:

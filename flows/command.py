@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flows import server
-from flows.climbing import SUITE, climb_through, last_rung
+from flows.climbing import SUITE, Climb, NotRun, climb_through, last_rung
 from flows.climbing import rungs as rungs_in_order
+from ladder.data.source import NoData
 from ladder.errors import LadderError
 from ladder.recipes import rung_recipes, select
 from ladder.report import TERMINAL, told, verdict_table
@@ -19,7 +20,7 @@ from ladder.suite import run as suite
 from ladder.suite.run import SuiteOutcome, SuiteRequest
 
 Say = Callable[[str], None]
-AnyOutcome = Outcome | SuiteOutcome
+AnyOutcome = Outcome | SuiteOutcome | NotRun
 NO_SERVER = "--no-server runs it without Prefect"
 
 
@@ -33,8 +34,10 @@ class Ended:
     def to_json(self) -> dict[str, Any]:
         """The stable keys of `--json`."""
         o = self.outcome
-        record = os.path.relpath(o.record_path)
-        if isinstance(o, SuiteOutcome):
+        record = None if isinstance(o, NotRun) else os.path.relpath(o.record_path)
+        if isinstance(o, NotRun):
+            found = {"reason": o.reason}
+        elif isinstance(o, SuiteOutcome):
             found = {"tests": [asdict(row) for row in o.results], "expectations_diff": o.diff}
         else:
             found = {"cells": [asdict(judgement) for judgement in o.judgements]}
@@ -46,13 +49,17 @@ class Ended:
         return () if isinstance(self.outcome, SuiteOutcome) else TERMINAL
 
     def table(self) -> list[dict[str, str]]:
-        """The verdict table, or the suite's results."""
+        """The verdict table, or the suite's results; nothing of a rung that was not run."""
         o = self.outcome
+        if isinstance(o, NotRun):
+            return []
         return suite_report.table(o.results) if isinstance(o, SuiteOutcome) else verdict_table(o.judgements)
 
     def lines(self) -> list[str]:
         """What stands under the table."""
         o = self.outcome
+        if isinstance(o, NotRun):
+            return [f"{self.rung}: {o.word}: {o.reason}"]
         if isinstance(o, SuiteOutcome):
             why = [*suite_report.red(o.results), *o.diff.splitlines(), suite_report.counts(o.results)]
         else:
@@ -81,7 +88,7 @@ def run_rung(request: Request, no_server: bool, say: Say) -> Outcome:
     }
     options |= {"nets": list(request.nets)} if request.nets else {}
     options |= {"arms": list(request.arms)} if request.arms else {}
-    found = _call(lambda: rungs.RUNG_FLOWS[request.rung](**options, return_state=True))[0]
+    found = _told(_call(lambda: rungs.RUNG_FLOWS[request.rung](**options, return_state=True))[0])
     assert isinstance(found, Outcome)
     return found
 
@@ -102,7 +109,7 @@ def run_suite(request: SuiteRequest, no_server: bool, say: Say) -> SuiteOutcome:
         "devices": request.devices,
         "wait_s": request.wait_s,
     }
-    found = _call(lambda: rungs.suite(**options, return_state=True))[0]
+    found = _told(_call(lambda: rungs.suite(**options, return_state=True))[0])
     assert isinstance(found, SuiteOutcome)
     return found
 
@@ -113,29 +120,22 @@ def climb_rungs(
     budget_hours: float,
     platform: str,
     lowerer: str | None,
+    data_dir: str | None,
     past_suite: bool,
     no_server: bool,
     say: Say,
 ) -> list[Ended]:
     """The suite, then the rungs in order up to `to`."""
-    to, every = last_rung(to), tuple(range(1, seeds + 1))
-    profile_for(platform, lowerer) if to == SUITE else check(
-        Request(to, seeds=every, platform=platform, lowerer=lowerer)
-    )
+    to = last_rung(to)
+    asked = Climb(seeds, platform, lowerer, data_dir, time.time() + 3600 * budget_hours)
+    profile_for(platform, lowerer) if to == SUITE else check(asked.request(to))
     if budget_hours <= 0:
         raise LadderError(f"--budget {budget_hours:g}: more than 0 hours")
+    if data_dir and not os.path.isdir(data_dir):
+        raise LadderError(f"--data-dir {data_dir} is not there, or no folder")
     if no_server:
-        deadline = time.time() + 3600 * budget_hours
-
-        def run(rung: str) -> AnyOutcome:
-            wait_s = max(deadline - time.time(), 1.0)
-            if rung == SUITE:
-                return suite.drive(
-                    SuiteRequest(platform=platform, lowerer=lowerer, wait_s=wait_s, deadline=deadline), say
-                )
-            return drive(Request(rung, (), (), every, platform, lowerer, wait_s=wait_s, deadline=deadline), say)
-
-        return [Ended(rung, outcome) for rung, outcome in climb_through(to, run, say, past_suite).items()]
+        climbed = climb_through(to, lambda rung: asked.drive(rung, say), say, past_suite)
+        return [Ended(rung, outcome) for rung, outcome in climbed.items()]
     connect(say)
     from flows import climb, rungs
 
@@ -143,9 +143,11 @@ def climb_rungs(
         "platform": platform,
         "lowerer": lowerer or rungs.PROFILES_OWN,
         "budget_hours": budget_hours,
+        "data_dir": data_dir or "",
+        "past_suite": past_suite,
     }
-    options |= {"past_suite": past_suite}
-    outcomes = _call(lambda: climb.climb(to=to, seeds=seeds, **options, return_state=True))
+    ended = _call(lambda: climb.climb(to=to, seeds=seeds, **options, return_state=True))
+    outcomes = [NotRun(one.message) if isinstance(one, NoData) else _told(one) for one in ended]
     return [Ended(rung, outcome) for rung, outcome in zip(rungs_in_order(), outcomes, strict=False)]
 
 
@@ -174,8 +176,8 @@ def connect(say: Say) -> None:
         say(f"looking for dead runs: {error!r}")
 
 
-def _call(flow: Callable[[], Any]) -> list[AnyOutcome]:
-    """Call a flow for what its rungs came to; that does not depend on the server living through it."""
+def _call(flow: Callable[[], Any]) -> list[Outcome | SuiteOutcome | LadderError]:
+    """Call a flow for what its rungs came to, or refused with; that does not depend on the server living through it."""
     from flows.live import ENDED
 
     before = len(ENDED)
@@ -185,11 +187,13 @@ def _call(flow: Callable[[], Any]) -> list[AnyOutcome]:
         if len(ENDED) == before:
             raise LadderError(f"Prefect could not run the flow: {error!r}", NO_SERVER) from error
         state = None
-    outcomes: list[AnyOutcome] = []
-    for ended in ENDED[before:]:
-        if isinstance(ended, LadderError):
-            raise ended
-        outcomes.append(ended)
-    if not outcomes:
+    if len(ENDED) == before:
         raise RuntimeError(f"the flow ended as {state and state.name}: {state and state.message}")
-    return outcomes
+    return ENDED[before:]
+
+
+def _told(ended: Outcome | SuiteOutcome | LadderError) -> Outcome | SuiteOutcome:
+    """How a rung ended. Raises what it refused with."""
+    if isinstance(ended, LadderError):
+        raise ended
+    return ended

@@ -9,7 +9,7 @@ from ladder.data import cache as datasets
 from ladder.data import cifar, embedded, idx, imagenette, tfds, tfds_download
 from ladder.data.files import open_split
 from ladder.data.identity import CIFAR10_IDENTITY, IMAGENETTE_IDENTITY, MNIST5K_IDENTITY, MNIST_IDENTITY
-from ladder.data.source import Found, SourceError
+from ladder.data.source import Found, NoData, SourceError
 from ladder.errors import LadderError
 
 PUBLISHED = {
@@ -63,8 +63,8 @@ def prepare(
     """The dataset `name` from the first source that has it; `mnist` may fall back to `mnist5k`, said aloud.
 
     A given `data_dir` is an instruction: it alone is asked, first for a prepared TFDS dataset, then for the original
-    files, even where `tfds_dir` (default: TFDS_DATA_DIR, else ~/tensorflow_datasets) has a prepared one. Raises
-    LadderError if it holds neither or a broken one, if no source has the dataset, or if the cache cannot be written.
+    files, even where `tfds_dir` (default: TFDS_DATA_DIR, else ~/tensorflow_datasets) has a prepared one. Raises NoData
+    if no source that was asked has the dataset, LadderError for a broken one, or a cache that cannot be written.
     """
     if name not in PUBLISHED:
         raise LadderError(f"there is no dataset '{name}'; the datasets are: {', '.join(PUBLISHED)}")
@@ -104,8 +104,8 @@ def prepare(
             _warn(name, dataset, tell)
             return dataset
     if data_dir is not None:
-        raise LadderError(f"--data-dir {data_dir} holds no {name}. {'; '.join(reasons)}", ORIGINALS[name][1])
-    raise LadderError(f"no source has {name}. {'; '.join(reasons)}", HINTS[name])
+        raise NoData(f"--data-dir {data_dir} holds no {name}. {'; '.join(reasons)}", ORIGINALS[name][1])
+    raise NoData(f"no source has {name}. {'; '.join(reasons)}", HINTS[name])
 
 
 def _shape(folder: Path, split: Literal["train", "test"]) -> tuple[int, int, int]:

@@ -14,6 +14,10 @@ class SourceError(LadderError):
     """A source that is there and broken: an error where it was asked for by name, else the next source is asked."""
 
 
+class NoData(LadderError):
+    """No source that was asked has the dataset."""
+
+
 @dataclass(frozen=True)
 class Found:
     """A source that has the dataset.

@@ -1,6 +1,7 @@
 """A box that is up, as its owner uses it: runs from the UI and from the command line, on one server."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,7 +72,7 @@ def test_the_nightly_is_on_climb_with_its_zone(box: "Box") -> None:
     (schedule,) = box.api("/deployments/name/climb/testbox")["schedules"]
     assert schedule["active"]
     assert (schedule["schedule"]["cron"], schedule["schedule"]["timezone"]) == ("30 22 * * *", "Europe/Berlin")
-    assert schedule["parameters"] == {"to": "mnist", "budget_hours": 8.0}
+    assert schedule["parameters"] == {"to": "cifar", "budget_hours": 8.0}
 
 
 def test_a_second_up_says_where_the_first_is(box: "Box") -> None:
@@ -100,6 +101,18 @@ def test_a_climb_without_time_has_every_trial_not_run_and_says_so(box: "Box") ->
     assert rung["parent_task_run_id"]
     assert whole["state"]["name"] == "not-run"
     assert box.artifacts(whole["id"])["climb-cpu-testbox"]["type"] == "table"
+
+
+def test_a_climb_without_data_is_not_run_and_its_table_says_why(box: "Box", tmp_path: Path) -> None:
+    climb = box.ladder("climb", "--to", "mnist", "--seeds", "1", "--budget", "0.000001", "--data-dir", str(tmp_path))
+    output = climb.communicate(timeout=120)[0]
+    assert climb.returncode == 3, output
+    assert f"mnist: not-run: --data-dir {tmp_path} holds no mnist" in output
+    _suite, whole = box.flow_runs("COMPLETED")[:2]
+    assert whole["state"]["name"] == "not-run"
+    _, mnist = json.loads(box.artifacts(whole["id"])["climb-cpu-testbox"]["data"])
+    assert (mnist["verdict"], mnist["record"]) == ("not-run", "")
+    assert "holds no mnist" in mnist["why"]
 
 
 def test_the_suite_is_a_rung_whose_results_are_a_table(box: "Box") -> None:

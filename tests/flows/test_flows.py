@@ -1,6 +1,7 @@
 """What the flows are made of: choices from the recipes, the climb's rules, a parent without jax."""
 
 import inspect
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,11 +12,14 @@ from uuid import uuid4
 import pytest
 
 from flows import climbing
-from flows.climbing import climb_through, last_rung, not_climbed, told, worst
+from flows.climbing import NotRun, climb_through, last_rung, not_climbed, told, worst
+from ladder.data import prepare
+from ladder.data.source import NoData
 from ladder.errors import LadderError
 from ladder.recipes import PLANNED, RUNGS, rung_recipes
 from ladder.request import Request
 from ladder.run import Outcome
+from ladder.suite.run import SuiteOutcome
 from ladder.verdict import Word, exit_code
 
 LATER = ("suite", "mnist", "cifar", "imagenette", "imagenet")
@@ -75,6 +79,61 @@ def test_a_climb_stops_at_a_red_suite_unless_it_is_told_to_go_on() -> None:
     assert list(climb_through("cifar", run, said.append)) == ["suite"]
     assert list(climb_through("cifar", run, said.append, past_suite=True)) == ["suite", "mnist", "cifar"]
     assert said == ["suite is fail; the climb goes on as it was told to, and what follows it stands on that"]
+
+
+@pytest.mark.usefixtures("every_rung")
+@pytest.mark.parametrize(("to", "climbed"), [("mnist", ["suite", "mnist"]), ("cifar", ["suite", "mnist", "cifar"])])
+def test_a_rung_without_data_on_this_box_is_not_run_and_the_climb_goes_on(
+    to: str, climbed: list[str], tmp_path: Path
+) -> None:
+    """The library's own answer for an empty folder; also at the climb's last rung."""
+    said: list[str] = []
+
+    def run(rung: str) -> Outcome:
+        if rung == "mnist":
+            prepare("mnist", data_dir=tmp_path, cache=tmp_path / "cache", say=lambda _: None)
+        return outcome(Word.PASS)
+
+    ended = climb_through(to, run, said.append)
+    assert list(ended) == climbed
+    assert isinstance(ended["mnist"], NotRun)
+    assert ended["mnist"].reason.startswith(f"--data-dir {tmp_path} holds no mnist")
+    assert (worst(o.word for o in ended.values()), ended["mnist"].exit_code) == (Word.NOT_RUN, 3)
+    assert said[0].startswith("mnist is not-run: --data-dir")
+    assert ("mnist is not-run, which shows nothing wrong: the climb goes on" in said) == (to != "mnist")
+
+
+def test_a_climb_on_the_command_line_tells_of_a_rung_without_data_and_exits_3(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from flows import cli
+
+    def drive(request: Request, say: Any) -> Outcome:
+        assert request.data_dir == str(tmp_path)
+        raise NoData("no source has mnist. prepared TFDS: no")
+
+    suite_passed = SuiteOutcome(Word.PASS, (), "", Path("2026-12-01-suite-testbox-cpu"), 0)
+    monkeypatch.setattr(climbing, "drive", drive)
+    monkeypatch.setattr(climbing.suite, "drive", lambda *_: suite_passed)
+    assert cli.climb(to="mnist", data_dir=str(tmp_path), no_server=True) == 3
+    assert "mnist: not-run: no source has mnist. prepared TFDS: no" in capsys.readouterr().out
+    assert cli.climb(to="mnist", data_dir=str(tmp_path), no_server=True, as_json=True) == 3
+    suite, mnist = json.loads(capsys.readouterr().out)
+    assert suite["verdict"] == "pass"
+    assert mnist == {
+        "rung": "mnist",
+        "verdict": "not-run",
+        "exit_code": 3,
+        "record": None,
+        "reason": "no source has mnist. prepared TFDS: no",
+    }
+
+
+def test_a_climb_into_a_folder_that_is_not_there_is_refused_before_it_begins() -> None:
+    from flows.command import climb_rungs
+
+    with pytest.raises(LadderError, match="--data-dir /nowhere is not there"):
+        climb_rungs("mnist", 1, 1.0, "cpu", None, "/nowhere", False, True, print)
 
 
 def test_the_suites_flow_asks_for_the_same_as_a_command_line_that_names_nothing(
