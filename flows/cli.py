@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
@@ -14,6 +14,7 @@ from ladder.errors import LadderError
 
 if TYPE_CHECKING:
     from flows.command import Ended
+    from ladder.train.batches import Feed
 
 NoServer = Annotated[bool, Parameter(name="--no-server", negative="", help="Without Prefect: it is seen here only.")]
 SUITE, SEEDS = "suite", "1-3"
@@ -40,6 +41,8 @@ def run(
     reference: str = "",
     fault: str = "",
     fresh: bool = False,
+    feed: str = "auto",
+    accumulate: int = 1,
     tier: str = "",
     only: str = "",
     devices: int | None = None,
@@ -61,6 +64,8 @@ def run(
         reference: The reference to compare with, if not the recipe's own.
         fault: A fault to inject, to see its detector go red.
         fresh: Leave an interrupted run of the same request as it is, and start anew.
+        feed: resident keeps the images on the device, streamed sends each batch; auto does what its memory allows.
+        accumulate: Cut every batch into so many parts, for a device that cannot hold it whole.
         tier: Of the suite: only these tiers, e.g. 0,1.
         only: Of the suite: only these tests, separated by commas.
         devices: Of the suite: on how many devices; on a CPU they are virtual and count for no hardware.
@@ -72,6 +77,7 @@ def run(
 
     training = {"nets": nets, "arms": arms, "seeds": seeds != SEEDS, "data-dir": data_dir, "epochs": epochs}
     training |= {"reference": reference, "fault": fault, "fresh": fresh}
+    training |= {"feed": feed != "auto", "accumulate": accumulate != 1}
     testing = {"tier": tier, "only": only, "devices": devices, "plan": plan}
     for option, value in (training if rung == SUITE else testing).items():
         if value:
@@ -91,6 +97,8 @@ def run(
         reference=reference or None,
         fresh=fresh,
         wait_s=wait,
+        feed=cast("Feed", feed),
+        accumulate=accumulate,
     )
     return show([Ended(rung, run_rung(request, no_server, say))], as_json)
 

@@ -11,9 +11,8 @@ from flows.climbing import SUITE, Climb, NotRun, climb_through, last_rung
 from flows.climbing import rungs as rungs_in_order
 from ladder.data.source import NoData
 from ladder.errors import LadderError
-from ladder.recipes import rung_recipes, select
 from ladder.report import TERMINAL, told, verdict_table
-from ladder.request import Request, check_seeds, profile_for
+from ladder.request import Request, check, profile_for
 from ladder.run import Outcome, drive
 from ladder.suite import report as suite_report
 from ladder.suite import run as suite
@@ -69,7 +68,7 @@ class Ended:
 
 def run_rung(request: Request, no_server: bool, say: Say) -> Outcome:
     """One rung. Raises LadderError for a wrong request, and for a configured server that does not answer."""
-    check(request)
+    check(request)  # what is wrong with it is told at once, not after a server has started
     if no_server:
         return drive(request, say)
     connect(say)
@@ -85,6 +84,8 @@ def run_rung(request: Request, no_server: bool, say: Say) -> Outcome:
         "fault": request.fault or "",
         "fresh": request.fresh,
         "wait_s": request.wait_s,
+        "feed": request.feed,
+        "accumulate": request.accumulate,
     }
     options |= {"nets": list(request.nets)} if request.nets else {}
     options |= {"arms": list(request.arms)} if request.arms else {}
@@ -149,15 +150,6 @@ def climb_rungs(
     ended = _call(lambda: climb.climb(to=to, seeds=seeds, **options, return_state=True))
     outcomes = [NotRun(one.message) if isinstance(one, NoData) else _told(one) for one in ended]
     return [Ended(rung, outcome) for rung, outcome in zip(rungs_in_order(), outcomes, strict=False)]
-
-
-def check(request: Request) -> None:
-    """What is wrong with a request is told at once, not after a server has started."""
-    check_seeds(request.seeds)
-    select(rung_recipes(request.rung), request.nets, request.arms)
-    profile_for(request.platform, request.lowerer)
-    if request.epochs is not None and request.epochs < 1:
-        raise LadderError(f"--epochs {request.epochs}: at least 1")
 
 
 def connect(say: Say) -> None:

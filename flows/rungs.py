@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Optional, cast, get_args
 
 from prefect import Flow, flow
 from prefect.client.schemas.objects import State
@@ -16,6 +16,7 @@ from ladder import lowerers
 from ladder.recipes import rung_recipes, select
 from ladder.run import Request
 from ladder.suite.run import ALL, SuiteRequest
+from ladder.train import batches
 from platforms import profile
 
 PROFILES_OWN = "of the platform"  # the choice "the lowerer that the platform's profile names"
@@ -45,6 +46,7 @@ Platform = choice("Platform", profile.names())
 Lowerer = choice("Lowerer", (PROFILES_OWN, *lowerers.NAMES))
 Rung = choice("Rung", climbing.rungs())
 Tier = choice("Tier", map(str, ALL))
+Feed = choice("Feed", get_args(batches.Feed))
 Seeds = Annotated[int, Field(ge=1, le=1000)]
 Hours = Annotated[float, Field(gt=0, le=1000)]
 
@@ -65,6 +67,8 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
         epochs=Optional[Annotated[int, Field(ge=1)]],  # noqa: UP045  not `|`: this is a value, not a type
         wait_s=Annotated[float, Field(ge=0)],
         budget_hours=Optional[Hours],  # noqa: UP045
+        feed=Feed,
+        accumulate=Annotated[int, Field(ge=1)],
     )
     def run(
         nets: list[str] = usual_nets,
@@ -80,6 +84,8 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
         fresh: bool = False,
         wait_s: float = 0.0,
         budget_hours: float | None = None,
+        feed: str = "auto",
+        accumulate: int = 1,
     ) -> State[Any]:
         """Train this rung on this box and hold the finals against the reference.
 
@@ -97,6 +103,8 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
             fresh: Leave an interrupted run of the same request as it is, and start anew.
             wait_s: Seconds to wait for a device that another run uses.
             budget_hours: A trial that cannot finish within this time is not started.
+            feed: Keep the images on the device, or stream them to it; auto does what its memory allows.
+            accumulate: Cut every batch into so many parts, for a device that cannot hold it whole.
         """
         return train(
             Request(
@@ -113,6 +121,8 @@ def rung_flow(rung: str) -> Flow[..., State[Any]]:
                 fresh=fresh,
                 wait_s=wait_s,
                 deadline=None if budget_hours is None else time.time() + 3600 * budget_hours,
+                feed=cast(batches.Feed, str(feed)),
+                accumulate=accumulate,
             )
         )
 

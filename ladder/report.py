@@ -146,6 +146,7 @@ def command(manifest: Mapping[str, Any]) -> str:
         "--platform": manifest["profile"],
         "--epochs": request.get("epochs"),
         "--fault": manifest.get("fault"),
+        "--accumulate": parts if (parts := manifest["recipes"][0].get("accumulate", 1)) > 1 else None,
     }
     return " ".join((f"ladder run {manifest['rung']}", *(f"{k} {v}" for k, v in options.items() if v)))
 

@@ -1,9 +1,11 @@
 """What a user asks a run for, checked before anything starts."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 from ladder.errors import LadderError
 from ladder.lowerers import NAMES as LOWERERS
+from ladder.recipes import rung_recipes, select
 from ladder.train.batches import Feed
 from platforms import profile as profiles
 
@@ -27,6 +29,21 @@ class Request:
     deadline: float | None = None
     feed: Feed = "auto"
     accumulate: int = 1  # parts that each batch is cut into
+
+
+def check(request: Request) -> profiles.Profile:
+    """The profile to run on, when nothing is wrong with the request itself: cheap, and asked before anything starts.
+
+    Raises LadderError.
+    """
+    check_seeds(request.seeds)
+    if request.epochs is not None and request.epochs < 1:
+        raise LadderError(f"--epochs {request.epochs}: at least 1")
+    if request.feed not in get_args(Feed):
+        raise LadderError(f"--feed '{request.feed}': one of {', '.join(get_args(Feed))}")
+    for recipe in select(rung_recipes(request.rung), request.nets, request.arms):
+        recipe.accumulated(request.accumulate)
+    return profile_for(request.platform, request.lowerer)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

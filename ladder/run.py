@@ -24,7 +24,7 @@ from ladder.recipes import RUNGS, Data, Recipe, rung_recipes, select
 from ladder.records import EpochRow, FinalRow
 from ladder.references import Match
 from ladder.report import report_markdown
-from ladder.request import Request, check_seeds, parse_seeds, profile_for
+from ladder.request import Request, check, parse_seeds
 from ladder.train.artifact import Program, program_for
 from ladder.train.batches import streams
 from ladder.verdict import Judgement, Word, at_chance, exit_code, judge, run_word
@@ -83,14 +83,10 @@ class Run:
 
     def _open(self) -> None:
         request, say = self._request, self._say
-        check_seeds(request.seeds)
-        select(rung_recipes(request.rung), request.nets, request.arms)
-        if request.epochs is not None and request.epochs < 1:
-            raise LadderError(f"--epochs {request.epochs}: at least 1")
+        self.profile = check(request)
         if request.fault:
             faulty.parse(request.fault)
             say(f"fault '{request.fault}' is injected: this run's record can be neither kept nor made a reference")
-        self.profile = profile_for(request.platform, request.lowerer)
         self._store = store.open()
         self.uuid = str(uuid.uuid4())
         self._pool = self._start_pool()

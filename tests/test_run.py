@@ -76,6 +76,9 @@ def test_no_record_tells_a_path_of_this_machine(ask: Ask, idx_folder: Path) -> N
         ({"seeds": (1, 2, 1)}, "seed 1 is given twice"),
         ({"seeds": ()}, "no seed was given"),
         ({"epochs": 0}, "--epochs 0: at least 1"),
+        ({"feed": "wired"}, "--feed 'wired': one of auto, resident, streamed"),
+        ({"accumulate": 3}, "a batch of 128 cannot be accumulated in 3 equal parts"),
+        ({"accumulate": 0}, "a batch of 128 cannot be accumulated in 0 equal parts"),
         ({"platform": "cuda-desktop-9"}, "no platform 'cuda-desktop-9'"),
         ({"lowerer": "tvm"}, "no lowerer 'tvm'"),
         ({"fault": "gremlin"}, "no fault 'gremlin'"),
@@ -96,6 +99,19 @@ def test_a_records_folder_that_cannot_be_written_is_one_error(ask: Ask, monkeypa
     monkeypatch.setenv("LADDER_RUNS", "/proc/ladder")
     with pytest.raises(LadderError, match="records folder /proc/ladder cannot be written"):
         drive(ask(), lambda _: None)
+
+
+def test_streamed_and_resident_runs_end_the_same_to_the_bit(ask: Ask) -> None:
+    said, streamed = run(ask(feed="streamed", epochs=3))
+    assert any(line.startswith("feed: streamed, as asked") for line in said)
+    assert [p["streamed"] for p in streamed.manifest["programs"].values()] == [True]
+    assert scores(streamed) == scores(run(ask(epochs=3))[1])
+
+
+def test_a_run_in_parts_says_so_in_its_recipe_and_in_the_command_that_runs_it_again(ask: Ask) -> None:
+    _, record = run(ask(accumulate=4, epochs=2, seeds=(1,)))
+    assert [r["accumulate"] for r in record.manifest["recipes"]] == [4]
+    assert "--accumulate 4`" in (record.path / records.REPORT).read_text()
 
 
 def test_a_fault_is_named_in_every_line_and_cannot_be_kept(ask: Ask) -> None:

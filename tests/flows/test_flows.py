@@ -181,8 +181,42 @@ def test_a_flow_asks_the_library_for_the_same_as_a_command_line_that_names_nothi
     asked: list[Request] = []
     monkeypatch.setattr(rungs, "train", asked.append)
     rungs.mnist.fn()
-    rungs.mnist.fn(exact_seeds=[4, 9], nets=["cnn"])
-    assert asked == [Request("mnist"), Request("mnist", nets=("cnn",), seeds=(4, 9))]
+    rungs.mnist.fn(exact_seeds=[4, 9], nets=["cnn"], feed="streamed", accumulate=2)
+    named = Request("mnist", nets=("cnn",), seeds=(4, 9), feed="streamed", accumulate=2)
+    assert asked == [Request("mnist"), named]
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--feed", "wired"), "--feed 'wired': one of auto, resident, streamed"),
+        (("--accumulate", "5"), "a batch of 32 cannot be accumulated in 5 equal parts"),
+        (("--accumulate", "0"), "a batch of 32 cannot be accumulated in 0 equal parts"),
+    ],
+)
+def test_a_bad_feed_or_accumulation_is_refused_in_one_line(
+    option: tuple[str, str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from flows import cli
+
+    assert cli.run_app(cli.app, ["run", "imagenette", "--no-server", *option]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_feed_and_accumulation_reach_the_library_from_a_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows import cli, command
+
+    asked: list[Request] = []
+
+    def drive(request: Request, say: Any) -> Outcome:
+        asked.append(request)
+        return outcome(Word.PASS)
+
+    monkeypatch.setattr(command, "drive", drive)
+    line = "run imagenette --no-server --feed streamed --accumulate 4 --nets resnet34"
+    assert cli.run_app(cli.app, line.split()) == 0
+    assert [(r.feed, r.accumulate) for r in asked] == [("streamed", 4)]
 
 
 def test_every_parameter_of_a_flow_is_explained() -> None:
