@@ -27,7 +27,7 @@ TABLE = (
     ("pad-side", "conv-bf16", "the same in bfloat16"),
     ("stride-phase", "conv-f32", "a stride that begins at the second pixel"),
     ("dropped-group", "grouped-conv-f32", "one group of a depthwise convolution missing"),
-    ("pool-tie-rule", "max-pool-f32", "a pool's gradient to the last of equal maxima"),
+    ("pool-tie-rule", "max-pool-f32", "a pool's gradient to the first of equal maxima, not shared"),
     ("stale-statistics", "batchnorm-f32", "running statistics that do not move"),
     ("erf-approximation", "erf-f32", "an error function good to three digits"),
     ("gelu-approximation", "gelu-f32", "the tanh GELU for the exact one"),

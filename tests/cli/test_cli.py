@@ -234,7 +234,7 @@ def test_reference_add_list_and_show(ladder: Run) -> None:
     names = [row["name"] for row in json.loads(ok(ladder("reference", "list", "--json")))]
     assert names == sorted(names)
     assert {"mine", "mnist-n30"} <= set(names)
-    assert "the imagenette rung is not built yet" in ok(ladder("reference", "list"))
+    assert "its recipe was not read" in ok(ladder("reference", "list"))
     out = ok(ladder("reference", "show", "mnist-n30"))
     assert "min / median / max %: 97.39 / 98.78 / 98.94" in out
     assert "differs: matmul and convolution precision: TF32" in out

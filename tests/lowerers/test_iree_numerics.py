@@ -87,6 +87,13 @@ def test_long_f32_sums_are_taken_one_after_another_and_in_two_stages_are_better(
     assert error(np.asarray(summed, np.float64), exact) < 5e-6
 
 
+def test_a_stable_sort_does_not_keep_the_order_of_equal_keys() -> None:
+    keys = np.array([1, 0] * 4, np.float32)
+    places = run("iree-unstable-sort/sort.mlir", keys)
+    assert places.tolist() == [1, 5, 3, 7, 0, 2, 4, 6]
+    assert np.asarray(jnp.argsort(jnp.asarray(keys), stable=True)).tolist() == [1, 3, 5, 7, 0, 2, 4, 6]
+
+
 def test_the_notes_are_about_the_installed_version() -> None:
-    for note in ("iree-bf16-sums", "iree-f32-long-sums"):
+    for note in ("iree-bf16-sums", "iree-f32-long-sums", "iree-unstable-sort"):
         assert version("iree-base-compiler") in (UPSTREAM / note / "README.md").read_text()

@@ -127,5 +127,4 @@ def test_every_metric_has_a_shipped_bound_for_every_family() -> None:
     shipped = load()
     for family in ("affine", "dense", "conv"):
         assert {(b.gate, b.metric) for b in shipped if b.family == family} == set(CATCHES)
-    few = {(b.family, b.metric) for b in shipped if b.n < 5}
-    assert few == {("conv", "curve"), ("conv", "fall")}  # of one seed so far: 100 steps of the cnn take minutes
+    assert min(b.n for b in shipped) >= 5

@@ -47,7 +47,7 @@ def moved_source(to: Path) -> Path:
 def exported_from(source: Path, recipe: Recipe, folder: Path) -> str:
     """The SHA that a child gives which runs the source in `source`."""
     where = {"platform": "cpu", "variant": "plain", "folder": str(folder)}
-    request = {"recipe": recipe.to_json(), **where, "test_batch": TEST_BATCH}
+    request = {"recipe": recipe.to_json(), **where, "test_batch": TEST_BATCH, "streamed": False}
     subprocess.run(
         [sys.executable, "-m", "ladder.train.export"],
         cwd=source,
@@ -65,7 +65,7 @@ def test_moving_and_shifting_the_source_changes_nothing_and_changing_arithmetic_
 ) -> None:
     source = moved_source(tmp_path / "moved")
     assert exported_from(source, tiny["mlp"], tmp_path / "same") == program("mlp").sha
-    path = source / "ladder" / "train" / "program.py"
+    path = source / "ladder" / "train" / "feed.py"
     assert "/ 255.0" in path.read_text()
     path.write_text(path.read_text().replace("/ 255.0", "/ 256.0"))
     assert exported_from(source, tiny["mlp"], tmp_path / "other") != program("mlp").sha

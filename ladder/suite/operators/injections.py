@@ -75,9 +75,9 @@ def uncausal(q: Any, k: Any, v: Any) -> Any:
     return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(jnp.where(seen, scores, -1e4)), v)
 
 
-def last_maximum(fn: Function) -> Function:
-    """A pool whose gradient goes to the last of equal maxima."""
-    return lambda x: jnp.flip(fn(jnp.flip(x, (1, 2))), (1, 2))
+def first_maximum(x: Any) -> Any:
+    """A 2x2 pool whose gradient goes to the first of equal maxima, where ours shares it among them."""
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
 def last_argmax(x: Any) -> Any:
@@ -116,10 +116,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], Wrap]] = {
     "pad-side": (("conv3x3_stride2_late",), instead(lambda x, w: f.conv(x, w, 2, ((1, 0), (1, 0))))),
     "stride-phase": (("conv1x1_stride2",), instead(lambda x, w: f.conv(x[:, 1:, 1:], w, 2))),
     "dropped-group": (("convdepthwise3x3",), result(lambda y: y.at[..., 3].set(0))),
-    "pool-tie-rule": (
-        ("apart_ties", "overlapping_ties"),
-        lambda fn: last_maximum(f.max_pool2x2) if fn is f.max_pool2x2 else fn,
-    ),
+    "pool-tie-rule": (("apart_ties",), instead(first_maximum)),
     "stale-statistics": (("statistics",), instead(lambda x, mean, var: jnp.stack([mean, var]))),
     "erf-approximation": (ALL, instead(lambda x: jnp.tanh(1.1283791671 * (x + 0.08943 * x**3)))),
     "gelu-approximation": (("gelu",), instead(f.gelu_tanh)),

@@ -37,7 +37,7 @@ def normal(key: str, *shape: int, scale: float = 1.0) -> np.ndarray:
 
 def integers(key: str, low: int, high: int, *shape: int) -> np.ndarray:
     """Seeded whole numbers of [low, high), int32 `shape`."""
-    return (low + (rng.uniform(f"suite/{key}", shape) * (high - low))).astype(np.int32)
+    return np.floor(low + rng.uniform(f"suite/{key}", shape) * (high - low)).astype(np.int32)
 
 
 def rounded(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -37,9 +37,15 @@ def test_an_error_is_relative_to_the_rms() -> None:
 
 
 def test_a_vanishing_output_is_measured_against_the_others() -> None:
-    golden = {k: summary("n", k, BIG) for k in "abc"} | {"d": summary("n", "d", 1e-9 * BIG)}
-    found = golden | {"d": summary("n", "d", 2e-9 * BIG)}
-    assert errors(found, golden)["d"] < 1e-6
+    golden = {k: summary("n", k, BIG) for k in "abc"} | {"d": summary("n", "d", 1e-8 * BIG)}
+    found = golden | {"d": summary("n", "d", 2e-8 * BIG)}
+    assert 0 < errors(found, golden)["d"] < 1e-5
+
+
+@pytest.mark.parametrize(("found", "error"), [(1e-12, 0.0), (3.0, 0.0), (11.0, np.inf), (np.nan, np.inf)])
+def test_an_output_that_is_zero_has_no_relative_error_but_no_garbage_either(found: float, error: float) -> None:
+    golden = {k: summary("n", k, BIG) for k in "abc"} | {"d": summary("n", "d", 1e-15 * BIG)}
+    assert errors(golden | {"d": summary("n", "d", found * BIG)}, golden)["d"] == error
 
 
 def test_what_is_not_finite_is_infinitely_apart() -> None:
