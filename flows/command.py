@@ -39,7 +39,7 @@ class Ended:
         elif isinstance(o, SuiteOutcome):
             found = {"tests": [asdict(row) for row in o.results], "expectations_diff": o.diff}
         else:
-            found = {"cells": [asdict(judgement) for judgement in o.judgements]}
+            found = {"cells": [asdict(judgement) for judgement in o.judgements], "alarms": o.alarms}
         return {"rung": self.rung, "verdict": str(o.word), "exit_code": o.exit_code, "record": record, **found}
 
     @property
@@ -63,6 +63,7 @@ class Ended:
             why = [*suite_report.red(o.results), *o.diff.splitlines(), suite_report.counts(o.results)]
         else:
             why = [f"{j.net} {j.arm}: {told(asdict(j))}" for j in o.judgements]
+            why += [f"{o.alarms} early alarms: see the record's REPORT.md"] if o.alarms else []
         return [*why, f"{self.rung}: {o.word}; record: {os.path.relpath(o.record_path)}"]
 
 

@@ -73,7 +73,8 @@ def final_state(word: Word, message: str) -> State[Any]:
 def summary(outcome: Outcome) -> str:
     """`pass (linear-sgd pass, cnn-sgd pass), record <name>`."""
     cells = ", ".join(f"{j.net}-{j.arm} {j.word}" for j in outcome.judgements)
-    return f"{outcome.word} ({cells or 'nothing was judged'}), record {outcome.record_path.name}"
+    alarms = f"{outcome.alarms} early alarms, " if outcome.alarms else ""
+    return f"{outcome.word} ({cells or 'nothing was judged'}), {alarms}record {outcome.record_path.name}"
 
 
 def _name(run: Run, request: Request) -> str:
@@ -134,6 +135,6 @@ def _finish(desk: Desk, request: Request) -> Outcome:
     record = records.read(outcome.record_path)
     show_verdicts(link, name, outcome, record, summary(outcome))
     show_curves(link, name, record)
-    link.describe(f"verdict:{outcome.word}")
+    link.describe(f"verdict:{outcome.word}", *(["alarm"] if outcome.alarms else []))
     link.say(summary(outcome))
     return outcome

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ladder.pool.events import Event
 from ladder.records import FinalRow, Record
 from ladder.references import Match, Reference
 from ladder.verdict import Judgement, wilson
@@ -100,6 +101,7 @@ def report_markdown(record: Record, references: Sequence[Reference] = ()) -> str
     lines += [", ".join(f"{key} {m[key]}" for key in FACTS if m.get(key)), "", "## Verdicts", ""]
     lines += [markdown(verdict_table(verdicts, record.finals), leave_out=("why", "notes")), ""]
     lines += [f"- **{v['net']} {v['arm']}: {v['word']}.** {told(v)}" for v in verdicts]
+    lines += _alarms(m)
     lines += ["", "## Finals", "", markdown(finals_table(record.finals)), ""]
     lines += _differences(record, references)
     lines += ["## What was run", "", f"- again: `{command(m)}`"]
@@ -121,6 +123,20 @@ def report_markdown(record: Record, references: Sequence[Reference] = ()) -> str
 def _variant(program: Mapping[str, Any]) -> str:
     variant, plain = program.get("variant", "plain"), program.get("plain_sha")
     return "" if variant == "plain" else f", variant {variant} of plain program `{plain}`"
+
+
+def _alarms(manifest: Mapping[str, Any]) -> list[str]:
+    """The early alarms, how often a healthy run has one, and what was not watched; nothing of a run from before."""
+    if not (watch := manifest.get("alarm")):
+        return []
+    unwatched = [f"{r['net']}-{r['arm']}" for r in manifest["recipes"] if r["hash"] not in watch["watched"]]
+    lines = [
+        f"- {Event('alarm', -1, 0.0, f'{a["net"]}-{a["arm"]}-s{a["seed"]}', 0, a).line()}" for a in manifest["alarms"]
+    ]
+    rate = f"A healthy run has one with a probability of {100 * watch['rate']:g} % at most; it is no part of a verdict."
+    count = f"{len(lines) or 'No'} early alarm{'s' if len(lines) != 1 else ''}. {rate}" if watch["watched"] else ""
+    without = f"Not watched, for want of a reference with epoch curves: {', '.join(unwatched)}." if unwatched else ""
+    return ["", "## Early alarms", "", " ".join(filter(None, (count, without))), *([""] if lines else []), *lines]
 
 
 def _differences(record: Record, references: Sequence[Reference]) -> list[str]:

@@ -6,13 +6,13 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from ladder import lowerers, manifests, paths, records, references, store
+from ladder import alarm, lowerers, manifests, paths, records, references, store
 from ladder.data import Dataset, prepare
 from ladder.errors import LadderError
 from ladder.judging import cells
@@ -51,6 +51,7 @@ class Outcome:
     judgements: tuple[Judgement, ...]
     record_path: Path
     exit_code: int
+    alarms: int = 0  # early ones: they are no part of the word
 
 
 class Run:
@@ -103,6 +104,9 @@ class Run:
         )
         self._references = references.load_all()
         self.matches = self._find_references()
+        self._bands = alarm.bands(self.recipes, self._references, len(request.seeds))
+        for recipe in self.recipes:
+            say(f"early alarm {recipe.name}: {alarm.told(recipe, self._bands)}")
         self._done: dict[str, FinalRow] = {}
         self._told: set[tuple[str, int]] = set()  # the epochs that have their line
         resumed = self._resume()
@@ -167,9 +171,11 @@ class Run:
         return matches
 
     def _manifest(self) -> dict[str, Any]:
-        return manifests.build(
+        manifest = manifests.build(
             self.uuid, self._request, self.profile, self.recipes, self.programs, self.matches, self.dataset
         )
+        watched = {h: {"reference": band.reference, "curves": band.curves} for h, band in self._bands.items()}
+        return {**manifest, "alarm": {"rate": alarm.RATE, "watched": watched}, "alarms": []}
 
     def _resume(self) -> records.Writer | None:
         """The interrupted run of the same request, recipes, programs and data on this box, taken over; else None."""
@@ -209,17 +215,10 @@ class Run:
         assert self._pool is not None
 
         def listen(event: Event) -> None:
-            if event.type == "epoch":
-                self._record_epoch(trial, event.attempt, event.data)
-            elif event.type == "resumed":  # an epoch may have been committed by a worker that died before it told
-                for line in event.data["epochs"]:
-                    if (trial.id, line["epoch"]) not in self._told:
-                        self._record_epoch(trial, max(event.attempt - 1, 1), line)
-            elif event.type == "ready":
-                self._note_device(event)
-            elif event.type == "compiled" and (options := event.data.get("options")):
-                self._note_options(trial.recipe, options)
+            alarms = self._take_in(trial, event)
             on_event(event)
+            for raised in alarms:
+                on_event(Event("alarm", -1, time.time(), trial.id, event.attempt, raised))
 
         job = Job(
             index=trial.index,
@@ -262,11 +261,32 @@ class Run:
         short = hashlib.sha256(trial.recipe.hash.encode()).hexdigest()[:12]
         return paths.cache() / "checkpoints" / self.uuid / f"{trial.recipe.name}-{short}-s{trial.seed}.npz"
 
-    def _record_epoch(self, trial: Trial, attempt: int, line: Mapping[str, Any]) -> None:
+    def _take_in(self, trial: Trial, event: Event) -> list[dict[str, Any]]:
+        """Record what an event tells; the early alarms that its epochs raise."""
+        if event.type == "epoch":
+            return self._record_epochs(trial, event.attempt, [event.data])
+        if event.type == "resumed":  # an epoch may have been committed by a worker that died before it told
+            untold = [line for line in event.data["epochs"] if (trial.id, line["epoch"]) not in self._told]
+            return self._record_epochs(trial, max(event.attempt - 1, 1), untold)
+        if event.type == "ready":
+            self._note_device(event)
+        elif event.type == "compiled" and (options := event.data.get("options")):
+            self._note_options(trial.recipe, options)
+        return []
+
+    def _record_epochs(self, trial: Trial, attempt: int, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The epochs' lines in the record; the early alarms that they raise, recorded too."""
         assert self._writer is not None
         with self._lock:
-            self._writer.epoch(_epoch_row(trial, attempt, line))
-            self._told.add((trial.id, line["epoch"]))
+            for line in lines:
+                self._writer.epoch(_epoch_row(trial, attempt, line))
+                self._told.add((trial.id, line["epoch"]))
+            known = self._writer.manifest.get("alarms", [])  # those of epochs that are trained again after a resume
+            found = [alarm.raised(self._bands, trial.recipe, trial.seed, line) for line in lines]
+            new = [raised for raised in found if raised and raised not in known]
+            if new:
+                self._writer.update(alarms=[*known, *new])
+        return new
 
     def _note_device(self, event: Event) -> None:
         assert self._writer is not None
@@ -348,7 +368,7 @@ class Run:
             self._store.import_record(path)
         except LadderError as error:
             self._say(f"not indexed, the record holds it: {error.message}; later: {REINDEX}")
-        return Outcome(word, judgements, path, exit_code(word))
+        return Outcome(word, judgements, path, exit_code(word), len(self._writer.manifest.get("alarms", ())))
 
     def close(self) -> None:
         """End the workers and let go of the record; kills what still runs."""

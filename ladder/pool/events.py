@@ -63,6 +63,12 @@ def _compiled(d: dict[str, Any]) -> str:
     return f"program {d['program_sha'][:12]} {how} in {d['compile_s']:.2f} s"
 
 
+def _alarm(d: dict[str, Any]) -> str:
+    where = "below" if d["correct"] < d["low"] else "above"
+    band = f"the band {d['low']}-{d['high']} of {d['curves']} curves of {d['reference']}"
+    return f"alarm: epoch {d['epoch']}: {d['correct']}/{d['total']} lies {where} {band}"
+
+
 _LINES = {
     "ready": lambda d: f"worker {d['pid']} ready on {d['device']} ({d['lowerer']}, {d['runtime']})",
     "compiled": _compiled,
@@ -70,6 +76,7 @@ _LINES = {
     "resumed": lambda d: f"resumed after epoch {d['epoch']}",
     "anew": lambda d: d["reason"],
     "epoch": _epoch,
+    "alarm": _alarm,
     "final": lambda d: f"final {d['correct']}/{d['total']} after {d['train_s']:.1f} s",
     "error": lambda d: f"{d['status']}: {d['message']}",
     "lost": lambda d: f"attempt {d['attempt_lost']} {d['status']}: {d['message']}",
