@@ -8,8 +8,8 @@ ARGS ?=
 mnist: $(VENV)/.ladder
 	$(BIN)/ladder run mnist $(ARGS)
 
-test: lint
-	$(BIN)/python -m pytest $(ARGS)
+test: lint # two processes: a file's tests stay in one, since they share servers and compiled programs
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.ladder-dev
 	$(BIN)/ruff check .

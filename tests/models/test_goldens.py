@@ -39,9 +39,7 @@ def ours(name: str, net: nn.Module, golden: Golden) -> Golden:
         each = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
         return -jnp.mean(each), (logits, moved.get("stats", {}))
 
-    step = jax.jit(jax.value_and_grad(loss, has_aux=True)).lower(params)
-    quickly = {"xla_backend_optimization_level": 0}  # compiling costs more than running
-    (value, (logits, moved)), gradients = step.compile(compiler_options=quickly)(params)
+    (value, (logits, moved)), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(params)
     keep = functools.partial(seeded.digest, name)
     first = {leaf: value for leaf, value in flat(moved).items() if not leaf.endswith("/seen")}
     return {
