@@ -7,9 +7,32 @@ from cyclopts import App
 
 from ladder.cli.app import Json, app
 from ladder.cli.output import print_json, print_table
+from ladder.errors import LadderError
 
 suite_app = App(name="suite", help="The suite's own checks; the suite is run with `ladder run suite`.")
 app.command(suite_app)
+
+
+@suite_app.command
+def goldens(*, check: bool = False, only: str = "") -> int:
+    """Make the nets' golden summaries: one step of each in float64 on the CPU.
+
+    Args:
+        check: Write nothing; say which committed ones are stale, and exit 1 if there are any.
+        only: Only these nets, separated by commas.
+    """
+    from ladder.suite.nets import goldens
+    from ladder.suite.nets.cases import FAMILIES
+
+    nets = [name for name in only.split(",") if name] or list(FAMILIES)
+    if unknown := [name for name in nets if name not in FAMILIES]:
+        raise LadderError(f"--only '{unknown[0]}': there is no such net; the nets are: {', '.join(FAMILIES)}")
+    stale = goldens.remake(nets, check)
+    if stale:
+        print(f"stale goldens: {', '.join(stale)}\n  {goldens.MAKE} --only {','.join(stale)}", file=sys.stderr)
+    else:
+        print(f"{len(nets)} goldens are {'fresh' if check else 'made'}")
+    return 1 if stale else 0
 
 
 @suite_app.command

@@ -1,30 +1,31 @@
 """Golden summaries of a net's step, made in float64 on the CPU, committed as text under ladder/suite/goldens.
 
-    python -m ladder.suite.nets.goldens [--check]
+    ladder suite goldens [--check] [--only NET,NET]
 
 The format is that of reference/recipes.md section 5 (brettkoonce/lean4-mlir, scripts/platform @35eb1c94): for each
 output its count, L2 norm, largest element, how many values are not finite, and up to 128 seeded samples. Of what the
 step updates it is the *update*, out − in, that is kept. `--check` makes them again and changes nothing.
 """
 
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ladder import rng
+from ladder import children, rng
 from ladder.errors import LadderError
-from ladder.suite.nets.cases import FAMILIES
 
 FOLDER = Path(__file__).parents[1] / "goldens"
 SAMPLES = 128
+LIMIT_S = 900.0  # of the child that makes all: 40 s on two cores
 NOTHING = 1e-9  # of the median rms: what float64 leaves of an update that is zero, e.g. of a bias before a norm
 NOISE = 10.0  # times the median rms: what may be there instead; bf16 leaves 2.6 of such a bias's gradient (cifar8-bn)
 AGREE = 1e-6  # of what is made again with what is committed, relative; the text has nine digits
-MAKE = "python -m ladder.suite.nets.goldens"
+MAKE = "ladder suite goldens"
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -142,18 +143,28 @@ def stale(nets: Iterable[str]) -> list[str]:
 
 
 def main() -> None:
-    """See the module."""
+    """The child: makes the goldens of the nets on its command line, or with --check tells which are stale."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_platforms", "cpu")
-    if sys.argv[1:] == ["--check"]:
-        if wrong := stale(FAMILIES):
-            sys.exit(f"stale goldens: {', '.join(wrong)}\n  {MAKE}")
+    nets = sys.argv[-1].split(",")
+    if "--check" in sys.argv:
+        print(" ".join(stale(nets)))
         return
     FOLDER.mkdir(exist_ok=True)
-    for net in FAMILIES:
+    for net in nets:
         (FOLDER / f"{net}.tsv").write_text(text(made(net)), "utf-8")
+
+
+def remake(nets: Sequence[str], check: bool) -> list[str]:
+    """Make these nets' goldens in a child, or with `check` the stale ones of them. Raises LadderError."""
+    argv = [*children.command("ladder.suite.nets.goldens"), *(["--check"] if check else []), ",".join(nets)]
+    ended = children.run(argv, LIMIT_S, children.environment(os.environ))
+    if ended.code != 0:
+        said = ended.errors.strip().splitlines() or ["it said nothing"]
+        raise LadderError(f"making the goldens of {', '.join(nets)} failed ({ended.how}): {said[-1]}")
+    return ended.output.split()
 
 
 if __name__ == "__main__":

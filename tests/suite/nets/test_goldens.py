@@ -85,15 +85,14 @@ def test_the_text_keeps_nine_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert errors(read("net"), golden)["w"] < 1e-8
 
 
-def test_committed_goldens_are_fresh() -> None:
-    with jax.enable_x64(True):
-        assert goldens.stale(["linear", "mlp"]) == []
-
-
 @pytest.mark.slow
 def test_all_committed_goldens_are_fresh() -> None:
-    with jax.enable_x64(True):
-        assert goldens.stale(FAMILIES) == []
+    assert goldens.remake(list(FAMILIES), check=True) == []
+
+
+def test_a_child_that_fails_is_an_error_not_fresh() -> None:
+    with pytest.raises(LadderError, match=r"the goldens of nowhere failed \(exit 1\): KeyError"):
+        goldens.remake(["nowhere"], check=True)
 
 
 def test_an_edited_golden_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
