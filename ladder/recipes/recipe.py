@@ -43,9 +43,12 @@ class Data:
 class Optimiser:
     """Plain SGD unless a field says otherwise; the formulas are in ladder.train.optimiser."""
 
-    name: Literal["sgd", "nesterov", "adamw"] = "sgd"
-    momentum: float = 0.0  # nesterov
-    decay: float = 0.0  # adamw: decoupled weight decay, on every parameter
+    name: Literal["sgd", "nesterov", "adamw", "momentum", "rmsprop", "lamb"] = "sgd"
+    momentum: float = 0.0  # nesterov, momentum, rmsprop
+    decay: float = 0.0  # of weights; adamw: decoupled; lamb: before the trust ratio; momentum, rmsprop: in the gradient
+    decayed: Literal["all", "weights"] = "all"  # weights: no bias, no norm's vector, no class token, no position
+    epsilon: float = 1e-8  # adamw, lamb: beside the root; rmsprop: inside it
+    clip: float = 0.0  # what the gradient's norm, over every parameter, is scaled down to; 0: it is left as it is
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,33 @@ class Schedule:
     """The rate as a function of the 1-based step; see ladder.train.schedule."""
 
     rate: float
-    name: Literal["constant", "cosine"] = "constant"
+    name: Literal["constant", "cosine", "staircase", "exponential"] = "constant"
     warmup: int = 0  # epochs in which the rate rises to `rate`
+    end: float = 0.0  # cosine: the rate at the last step
+    factor: float = 1.0  # staircase, exponential: what the rate is multiplied by ...
+    every: float = 1.0  # ... each time that so many epochs have gone by since the warm-up
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which operations change a training image; the operations and their tables are in ladder.data.augment.policies.
+
+    `rand`: RandAugment; `rand-increasing`: with the mappings that grow with the magnitude. `auto`: AutoAugment's
+    policy for ImageNet, which has layers and magnitudes of its own.
+    """
+
+    name: Literal["none", "rand", "rand-increasing", "auto"] = "none"
+    layers: int = 0  # operations an image
+    magnitude: float = 0.0  # 0 to 10
+    deviation: float = 0.0  # of the magnitude
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """Neighbours in a batch are mixed: by mixup on the even steps, by cutmix on the odd ones, counted from 0."""
+
+    mixup: float = 0.0  # both parameters of the beta distribution that the share is drawn from; 0: never
+    cutmix: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +101,7 @@ class Recipe:
     schedule: Schedule
     batch: int
     epochs: int
-    init: Literal["published", "zero"]  # ladder.train.init
+    init: Literal["published", "zero", "sigma0.02"]  # ladder.train.layout
     norm: Norm = "none"  # over what a net's norm takes statistics: each example, or the batch; none: over neither
     statistics: int = 0  # examples that batch statistics are taken over; 0: the whole batch
     width: int = 0  # of a net's dense layers; 0: the net's own
@@ -82,12 +110,26 @@ class Recipe:
     remainder: Literal["drop"] = "drop"  # the last, short training batch
     pixels: Literal["x/255", "imagenet"] = "x/255"  # imagenet: x/255 normalised by ImageNet's mean and deviation
     augment: tuple[
-        Literal["crop", "flip"], ...
-    ] = ()  # without "crop", a larger training image is cropped at its centre
+        Literal["crop", "flip", "resized-crop"], ...
+    ] = ()  # without a crop, a larger training image is cropped at its centre
     smoothing: float = 0.0
     score: Literal["last epoch, every test image, first maximum"] = "last epoch, every test image, first maximum"
     dtype: DType = "float32"  # bfloat16: of convolutions and dense layers only
     seed_scope: Literal["init"] = "init"  # what the seed changes
+    policy: Policy = Policy()
+    mixing: Mixing = Mixing()
+    erasing: float = 0.0  # probability that a rectangle of a training image becomes noise
+    repeats: int = 1  # times that an image stands in an epoch, each with its own draws; the epoch is no longer for it
+    resampling: Literal["bilinear", "bicubic"] = "bilinear"  # when an image is resized
+    test_crop: float = 0.0  # share of a test image's shorter side that its centre crop takes; 0: stored as it is read
+    loss: Literal["softmax", "sigmoid"] = "softmax"  # cross-entropy over the classes, or of each class by itself
+    threshold: float = 0.0  # sigmoid: a target above it counts as 1, another as 0; 0: as it is
+    drop_path: float = 0.0  # probability that the last block's branch is left out for an example; linear from 0
+    dropout: float = 0.0  # before the last dense layer
+    average: float = 0.0  # decay of the moving average of parameters and statistics, which are scored too; 0: none
+    norm_keep: float = 0.0  # what a step keeps of batch norm's running statistics; 0: the net's own
+    norm_epsilon: float = 0.0  # of the net's norms; 0: the net's own
+    zero_gamma: bool = False  # the last norm of each residual branch starts at 0
     margin: float = field(kw_only=True, metadata=Outside)  # percentage points; 0: exact, to the image
     parameters: int = field(kw_only=True, metadata=Outside)  # asserted against the net at export
     optional: bool = field(default=False, kw_only=True, metadata=Outside)  # run only when it is named
@@ -102,6 +144,16 @@ class Recipe:
     def steps(self) -> int:
         """Training steps in one epoch."""
         return self.data.train // self.batch
+
+    @property
+    def made_on_host(self) -> bool:
+        """Whether each training image is made on the host from its file, with its own crop, flip and policy."""
+        return "resized-crop" in self.augment
+
+    @property
+    def train_image(self) -> tuple[int, int, int]:
+        """Height, width, channels of a training image that the net reads."""
+        return self.data.shape if self.made_on_host else self.data.image
 
     @property
     def hash(self) -> str:
@@ -140,6 +192,8 @@ class Recipe:
         values["data"] = Data(**data)
         values["optimiser"] = Optimiser(**fields["optimiser"])
         values["schedule"] = Schedule(**fields["schedule"])
+        values["policy"] = Policy(**fields.get("policy", {}))
+        values["mixing"] = Mixing(**fields.get("mixing", {}))
         values["augment"] = tuple(fields.get("augment", ()))
         return cls(**values)
 

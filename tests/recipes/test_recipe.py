@@ -9,7 +9,7 @@ import pytest
 from ladder.errors import LadderError
 from ladder.recipes import RUNGS, Data, Recipe, rung_recipes, select
 from ladder.recipes.mnist import MNIST, MNIST5K, recipes
-from ladder.recipes.recipe import Optimiser, Schedule, comparability
+from ladder.recipes.recipe import Mixing, Optimiser, Policy, Schedule, comparability
 
 GOLDEN = {
     ("mnist", "linear"): "h1:fe6564bf00ddc7068366c53946acbb4106f70c8350aab1edd955458506b28f81",
@@ -42,6 +42,26 @@ INSIDE: dict[str, Any] = {
     "score": "other",
     "dtype": "bfloat16",
     "seed_scope": "all",
+    "policy": Policy("rand", 2, 9.0),
+    "mixing": Mixing(mixup=0.8),
+    "erasing": 0.25,
+    "repeats": 3,
+    "resampling": "bicubic",
+    "test_crop": 0.875,
+    "loss": "sigmoid",
+    "threshold": 0.2,
+    "drop_path": 0.1,
+    "dropout": 0.2,
+    "average": 0.9999,
+    "norm_keep": 0.9,
+    "norm_epsilon": 1e-3,
+    "zero_gamma": True,
+}
+PARTS: dict[str, list[Any]] = {
+    "optimiser": [Optimiser(clip=1.0), Optimiser(epsilon=1e-3), Optimiser(decayed="weights")],
+    "schedule": [replace(CNN.schedule, **change) for change in ({"end": 1e-5}, {"factor": 0.98}, {"every": 2.4})],
+    "policy": [Policy(magnitude=9.0), Policy(deviation=0.5), Policy(layers=2)],
+    "mixing": [Mixing(cutmix=1.0)],
 }
 
 
@@ -57,6 +77,13 @@ def test_every_field_is_declared_inside_or_outside_the_hash() -> None:
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_comparability_field_changes_the_hash(name: str) -> None:
     assert replace(CNN, **{name: INSIDE[name]}).hash != CNN.hash
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in PARTS.items() for value in values])
+def test_a_field_of_a_part_changes_the_hash(name: str, value: Any) -> None:
+    changed = replace(CNN, **{name: value})
+    assert changed.hash != CNN.hash
+    assert Recipe.from_json(json.loads(json.dumps(changed.to_json()))) == changed
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
@@ -123,7 +150,7 @@ def test_a_recipe_survives_json(recipe: Recipe) -> None:
 
 
 def test_a_recipe_written_before_a_field_was_added_is_read() -> None:
-    old = {k: v for k, v in CNN.to_json().items() if k not in ("augment", "seed_scope", "smoothing")}
+    old = {k: v for k, v in CNN.to_json().items() if k not in ("augment", "smoothing", "policy", "mixing")}
     assert Recipe.from_json(old) == CNN
 
 
