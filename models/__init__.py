@@ -41,6 +41,9 @@ NETS: dict[str, Callable[..., nn.Module]] = {
     "vit_tiny": _one(vit_tiny),
 }
 
+# The end of the name of each residual branch's last norm, of the nets whose recipes start it at 0.
+LAST_NORMS = {"resnet34": "conv2/norm/gamma", "resnet50": "conv3/norm/gamma"}
+
 # Dense layers that read a flattened image, by parameter name: the (h, w, c) whose order their rows follow here (NHWC).
 # Initial values are drawn in the canonical (c, h, w) order of the published nets and transposed.
 FLATTENED: dict[str, dict[str, tuple[int, int, int]]] = {

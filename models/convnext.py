@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from models.convs import VALID, Conv, Dense, same
+from models.dropping import depth_rates, drop_path
 from models.norms import LayerNorm
 from models.pool import global_average_pool
 
@@ -20,16 +21,17 @@ class Block(nn.Module):
     """7x7 depthwise, norm, two 1x1 with a tanh GELU between, layer scale, shortcut."""
 
     dtype: DTypeLike
+    drop_path: float = 0.0
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         c = x.shape[-1]
         conv = functools.partial(Conv, bias=True, dtype=self.dtype)
         y = conv(c, 7, same(7), depthwise=True, name="depthwise")(x)
         y = LayerNorm(EPS, name="norm")(y)
         y = nn.gelu(conv(4 * c, 1, VALID, name="expand")(y), approximate=True)
         y = conv(c, 1, VALID, name="project")(y)
-        return x + self.param("scale", nn.initializers.ones, (c,)) * y
+        return x + drop_path(self, self.param("scale", nn.initializers.ones, (c,)) * y, self.drop_path, train)
 
 
 class ConvNeXt(nn.Module):
@@ -39,19 +41,20 @@ class ConvNeXt(nn.Module):
     widths: tuple[int, ...] = (96, 192, 384, 768)
     classes: int = 10
     dtype: DTypeLike = jnp.float32
+    drop_path: float = 0.0
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        del train  # the same in training and evaluation
         conv = functools.partial(Conv, pad=VALID, bias=True, dtype=self.dtype)
         x = conv(self.widths[0], 4, stride=4, name="stem")(x)
         x = LayerNorm(EPS, name="stem_norm")(x)
+        rates = iter(depth_rates(self.drop_path, sum(self.depths)))
         for stage, (depth, width) in enumerate(zip(self.depths, self.widths, strict=True), 1):
             if stage > 1:
                 x = LayerNorm(EPS, name=f"down{stage}_norm")(x)
                 x = conv(width, 2, stride=2, name=f"down{stage}")(x)
             for at in range(1, depth + 1):
-                x = Block(self.dtype, name=f"stage{stage}_block{at}")(x)
+                x = Block(self.dtype, next(rates), name=f"stage{stage}_block{at}")(x, train)
         x = LayerNorm(EPS, name="head_norm")(global_average_pool(x))
         return Dense(self.classes, self.dtype, name="head")(x)
 

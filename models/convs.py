@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 
-from models.norms import BatchNorm, widened
+from models.norms import BatchNorm, Running, widened
 
 Pad = tuple[int, int]  # zeros before and after, the same for height and width
 VALID: Pad = (0, 0)
@@ -76,8 +76,9 @@ class ConvNorm(nn.Module):
     stride: int = 1
     depthwise: bool = False
     dtype: DTypeLike = jnp.float32
+    running: Running = Running()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         x = Conv(self.features, self.size, self.pad, self.stride, self.depthwise, dtype=self.dtype, name="conv")(x)
-        return BatchNorm(name="norm")(x, train)
+        return BatchNorm(*self.running, name="norm")(x, train)

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from models.convs import LATE, VALID, ConvNorm, Dense, same
+from models.dropping import depth_rates, drop_path, dropout
+from models.norms import Running
 from models.pool import global_average_pool
 
 
@@ -57,10 +59,12 @@ class MBConv(nn.Module):
     stride: int
     size: int
     dtype: DTypeLike
+    running: Running = Running()
+    drop_path: float = 0.0
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        conv = functools.partial(ConvNorm, dtype=self.dtype)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=self.running)
         wide = x.shape[-1] * self.expand
         y = x
         if self.expand != 1:
@@ -68,7 +72,7 @@ class MBConv(nn.Module):
         y = nn.swish(conv(wide, self.size, same(self.size), self.stride, True, name="depthwise")(y, train))
         y = SqueezeExcite(x.shape[-1] // 4, self.dtype, name="squeeze_excite")(y)
         y = conv(self.features, 1, VALID, name="project")(y, train)
-        return x + y if x.shape == y.shape else y
+        return x + drop_path(self, y, self.drop_path, train) if x.shape == y.shape else y
 
 
 class EfficientNet(nn.Module):
@@ -79,19 +83,25 @@ class EfficientNet(nn.Module):
     last: int = 1280
     classes: int = 10
     dtype: DTypeLike = jnp.float32
+    keep: float = 0.99
+    eps: float = 1e-5
+    drop_path: float = 0.0
+    dropout: float = 0.0
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        x = nn.swish(ConvNorm(self.stem, 3, LATE, stride=2, dtype=self.dtype, name="stem")(x, train))
+        running = Running(self.keep, self.eps)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=running)
+        rates = iter(depth_rates(self.drop_path, sum(stage.blocks for stage in self.stages)))
+        x = nn.swish(conv(self.stem, 3, LATE, stride=2, name="stem")(x, train))
         for number, stage in enumerate(self.stages, 1):
             for at in range(1, stage.blocks + 1):
                 stride = stage.stride if at == 1 else 1
-                block = MBConv(
-                    stage.expand, stage.features, stride, stage.size, self.dtype, name=f"stage{number}_block{at}"
-                )
+                spec = (stage.expand, stage.features, stride, stage.size)
+                block = MBConv(*spec, self.dtype, running, next(rates), name=f"stage{number}_block{at}")
                 x = block(x, train)
-        x = nn.swish(ConvNorm(self.last, 1, VALID, dtype=self.dtype, name="last")(x, train))
-        return Dense(self.classes, self.dtype, name="head")(global_average_pool(x))
+        x = global_average_pool(nn.swish(conv(self.last, 1, VALID, name="last")(x, train)))
+        return Dense(self.classes, self.dtype, name="head")(dropout(self, x, self.dropout, train))
 
 
 efficientnet_b0 = EfficientNet

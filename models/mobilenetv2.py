@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from models.convs import LATE, VALID, ConvNorm, Dense, same
+from models.dropping import dropout
+from models.norms import Running
 from models.pool import global_average_pool
 
 
@@ -41,10 +43,11 @@ class InvertedResidual(nn.Module):
     features: int
     stride: int
     dtype: DTypeLike
+    running: Running = Running()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        conv = functools.partial(ConvNorm, dtype=self.dtype)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=self.running)
         wide = x.shape[-1] * self.expand
         y = x
         if self.expand != 1:
@@ -63,17 +66,22 @@ class MobileNetV2(nn.Module):
     last: int = 1280
     classes: int = 10
     dtype: DTypeLike = jnp.float32
+    keep: float = 0.99
+    eps: float = 1e-5
+    dropout: float = 0.0
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        x = relu6(ConvNorm(self.stem, 3, LATE, stride=2, dtype=self.dtype, name="stem")(x, train))
+        running = Running(self.keep, self.eps)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=running)
+        x = relu6(conv(self.stem, 3, LATE, stride=2, name="stem")(x, train))
         for number, stage in enumerate(self.stages, 1):
             for at in range(1, stage.blocks + 1):
                 stride = stage.stride if at == 1 else 1
                 name = f"stage{number}_block{at}"
-                x = InvertedResidual(stage.expand, stage.features, stride, self.dtype, name=name)(x, train)
-        x = relu6(ConvNorm(self.last, 1, VALID, dtype=self.dtype, name="last")(x, train))
-        return Dense(self.classes, self.dtype, name="head")(global_average_pool(x))
+                x = InvertedResidual(stage.expand, stage.features, stride, self.dtype, running, name=name)(x, train)
+        x = global_average_pool(relu6(conv(self.last, 1, VALID, name="last")(x, train)))
+        return Dense(self.classes, self.dtype, name="head")(dropout(self, x, self.dropout, train))
 
 
 def relu6(x: jax.Array) -> jax.Array:

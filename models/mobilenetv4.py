@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from models.convs import LATE, VALID, ConvNorm, Dense, same
+from models.dropping import dropout
+from models.norms import Running
 from models.pool import global_average_pool
 
 
@@ -56,10 +58,11 @@ class UniversalBottleneck(nn.Module):
 
     spec: Uib
     dtype: DTypeLike
+    running: Running = Running()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        conv = functools.partial(ConvNorm, dtype=self.dtype)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=self.running)
         features, expand, stride, first, second = self.spec
         if stride != 1 and not first:
             raise ValueError(f"{self.spec}: the stride sits on the first depthwise, which is absent")
@@ -80,10 +83,11 @@ class FusedBottleneck(nn.Module):
     features: int
     expand: int
     dtype: DTypeLike
+    running: Running = Running()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        conv = functools.partial(ConvNorm, dtype=self.dtype)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=self.running)
         x = nn.swish(conv(x.shape[-1] * self.expand, 3, same(3), stride=2, name="expand")(x, train))
         return conv(self.features, 1, VALID, name="project")(x, train)
 
@@ -97,17 +101,22 @@ class MobileNetV4(nn.Module):
     last: tuple[int, int] = (960, 1280)
     classes: int = 10
     dtype: DTypeLike = jnp.float32
+    keep: float = 0.99
+    eps: float = 1e-5
+    dropout: float = 0.0
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        conv = functools.partial(ConvNorm, dtype=self.dtype)
+        running = Running(self.keep, self.eps)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=running)
         x = nn.relu(conv(self.stem, 3, LATE, stride=2, name="stem")(x, train))
-        x = FusedBottleneck(self.fused, 4, self.dtype, name="fused")(x, train)
+        x = FusedBottleneck(self.fused, 4, self.dtype, running, name="fused")(x, train)
         for number, spec in enumerate(self.blocks, 1):
-            x = UniversalBottleneck(spec, self.dtype, name=f"block{number}")(x, train)
+            x = UniversalBottleneck(spec, self.dtype, running, name=f"block{number}")(x, train)
         for number, width in enumerate(self.last, 1):
             x = nn.relu(conv(width, 1, VALID, name=f"last{number}")(x, train))
-        return Dense(self.classes, self.dtype, name="head")(global_average_pool(x))
+        x = dropout(self, global_average_pool(x), self.dropout, train)
+        return Dense(self.classes, self.dtype, name="head")(x)
 
 
 mobilenetv4_conv_m = MobileNetV4

@@ -4,6 +4,8 @@ flax's own take E[x²] − E[x]² by default and none has "the first step takes 
 (reference/recipes.md sections 2 and 3, brettkoonce/lean4-mlir @126ab67b). Parameters `gamma` (1) and `beta` (0), `[c]`.
 """
 
+from typing import NamedTuple
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -22,6 +24,13 @@ class ExampleNorm(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         x = widened(x)
         return _affine(self, _normalise(x, *_moments(x, (1, 2)), self.eps))
+
+
+class Running(NamedTuple):
+    """What a step keeps of a batch norm's running statistics, and its epsilon."""
+
+    keep: float = 0.99
+    eps: float = 1e-5
 
 
 class BatchNorm(nn.Module):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from models.convs import VALID, ConvNorm, Dense, same
+from models.norms import Running
 from models.pool import global_average_pool, max_pool3x3
 
 
@@ -19,10 +20,11 @@ class Basic(nn.Module):
     features: int
     stride: int
     dtype: DTypeLike
+    running: Running = Running()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        conv = functools.partial(ConvNorm, dtype=self.dtype)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=self.running)
         y = nn.relu(conv(self.features, 3, same(3), self.stride, name="conv1")(x, train))
         y = conv(self.features, 3, same(3), name="conv2")(y, train)
         if x.shape != y.shape:
@@ -36,10 +38,11 @@ class Bottleneck(nn.Module):
     features: int
     stride: int
     dtype: DTypeLike
+    running: Running = Running()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        conv = functools.partial(ConvNorm, dtype=self.dtype)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=self.running)
         y = nn.relu(conv(self.features, 1, VALID, name="conv1")(x, train))
         y = nn.relu(conv(self.features, 3, same(3), self.stride, name="conv2")(y, train))
         y = conv(4 * self.features, 1, VALID, name="conv3")(y, train)
@@ -56,15 +59,19 @@ class ResNet(nn.Module):
     widths: tuple[int, ...] = (64, 128, 256, 512)
     classes: int = 10
     dtype: DTypeLike = jnp.float32
+    keep: float = 0.99
+    eps: float = 1e-5
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        x = nn.relu(ConvNorm(self.widths[0], 7, same(7), stride=2, dtype=self.dtype, name="stem")(x, train))
+        running = Running(self.keep, self.eps)
+        conv = functools.partial(ConvNorm, dtype=self.dtype, running=running)
+        x = nn.relu(conv(self.widths[0], 7, same(7), stride=2, name="stem")(x, train))
         x = max_pool3x3(x)
         for stage, (depth, width) in enumerate(zip(self.depths, self.widths, strict=True), 1):
             for at in range(1, depth + 1):
                 stride = 2 if stage > 1 and at == 1 else 1
-                x = self.block(width, stride, self.dtype, name=f"stage{stage}_block{at}")(x, train)
+                x = self.block(width, stride, self.dtype, running, name=f"stage{stage}_block{at}")(x, train)
         return Dense(self.classes, self.dtype, name="head")(global_average_pool(x))
 
 

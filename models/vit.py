@@ -11,9 +11,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from models.convs import VALID, Conv, Dense
+from models.dropping import depth_rates, drop_path
 from models.norms import LayerNorm, widened
-
-EPS = 1e-5
 
 
 class Attention(nn.Module):
@@ -42,12 +41,16 @@ class Block(nn.Module):
     heads: int
     hidden: int
     dtype: DTypeLike
+    eps: float
+    drop_path: float = 0.0
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        x = x + Attention(self.heads, self.dtype, name="attention")(LayerNorm(EPS, name="norm1")(x))
-        y = Dense(self.hidden, self.dtype, name="fc1")(LayerNorm(EPS, name="norm2")(x))
-        return x + Dense(x.shape[-1], self.dtype, name="fc2")(nn.gelu(y, approximate=True))
+    def __call__(self, x: jax.Array, train: bool) -> jax.Array:
+        y = Attention(self.heads, self.dtype, name="attention")(LayerNorm(self.eps, name="norm1")(x))
+        x = x + drop_path(self, y, self.drop_path, train)
+        y = Dense(self.hidden, self.dtype, name="fc1")(LayerNorm(self.eps, name="norm2")(x))
+        y = Dense(x.shape[-1], self.dtype, name="fc2")(nn.gelu(y, approximate=True))
+        return x + drop_path(self, y, self.drop_path, train)
 
 
 class ViT(nn.Module):
@@ -61,18 +64,19 @@ class ViT(nn.Module):
     patch: int = 16
     classes: int = 10
     dtype: DTypeLike = jnp.float32
+    eps: float = 1e-5
+    drop_path: float = 0.0
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        del train  # the same in training and evaluation
         x = Conv(self.width, self.patch, VALID, stride=self.patch, bias=True, dtype=self.dtype, name="patches")(x)
         x = x.reshape(x.shape[0], -1, self.width)
         cls = self.param("cls", nn.initializers.zeros, (1, self.width))
         x = jnp.concatenate([jnp.broadcast_to(cls, (x.shape[0], 1, self.width)).astype(x.dtype), x], axis=1)
         x = x + self.param("pos", nn.initializers.zeros, x.shape[1:])
-        for number in range(1, self.depth + 1):
-            x = Block(self.heads, self.hidden, self.dtype, name=f"block{number}")(x)
-        x = LayerNorm(EPS, name="norm")(x[:, 0])
+        for number, rate in enumerate(depth_rates(self.drop_path, self.depth), 1):
+            x = Block(self.heads, self.hidden, self.dtype, self.eps, rate, name=f"block{number}")(x, train)
+        x = LayerNorm(self.eps, name="norm")(x[:, 0])
         return Dense(self.classes, self.dtype, name="head")(x)
 
 

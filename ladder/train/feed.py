@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ladder.recipes import Recipe
+from ladder.train.mixing import CUT, ERASE, SHARE
 
 Arrays = dict[str, jax.Array]
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's training pixels, per channel
@@ -14,7 +15,8 @@ def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays, si
     """A batch from a resident dataset: images `[n, h, w, c] u8`, labels `[n] i32`, idx `[b] i32`; -1 pads, weight 0.
 
     `draws["crop"]` i32 `[b, 2]`: the top left corner of each image's crop to `size`. `draws["flip"]` bool `[b]`:
-    which images, cropped, are turned left to right. Without `crop`, a larger image is cropped at its centre.
+    which images, cropped, are turned left to right. Without `crop`, a larger image is cropped at its centre. Other
+    draws are the step's, and stand in the batch under their names.
     """
     at = jnp.maximum(idx, 0)
     rows = images.reshape(len(images), -1)  # a gather of whole rows takes half the time that one of pixels does
@@ -30,6 +32,7 @@ def feed(images: jax.Array, labels: jax.Array, idx: jax.Array, draws: Arrays, si
         "image": image,
         "label": jnp.take(labels, at, axis=0, mode="clip"),
         "weight": (idx >= 0).astype(jnp.float32),
+        **{name: drawn for name, drawn in draws.items() if name not in ("crop", "flip")},
     }
 
 
@@ -47,8 +50,13 @@ def draw_shapes(recipe: Recipe, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
     shapes = {
         "crop": jax.ShapeDtypeStruct((batch, 2), jnp.int32),
         "flip": jax.ShapeDtypeStruct((batch,), jnp.bool_),
+        SHARE: jax.ShapeDtypeStruct((batch,), jnp.float32),
+        CUT: jax.ShapeDtypeStruct((batch, 4), jnp.int32),
+        ERASE: jax.ShapeDtypeStruct((batch, 4), jnp.int32),
     }
-    return {name: shapes[name] for name in recipe.augment}
+    mixes = recipe.mixing.mixup or recipe.mixing.cutmix
+    drawn = (*(() if recipe.made_on_host else recipe.augment), *((SHARE, CUT) if mixes else ()))
+    return {name: shapes[name] for name in (*drawn, *((ERASE,) if recipe.erasing else ()))}
 
 
 def pixels(recipe: Recipe, image: jax.Array) -> jax.Array:

@@ -40,3 +40,39 @@ def test_a_constant_rate_stays_after_its_warm_up(warmup: int) -> None:
 
 def test_without_warm_up_the_cosine_starts_at_the_rate() -> None:
     assert rates(recipe(Schedule(1e-3, "cosine")), 1)[0] == pytest.approx(1e-3, rel=1e-6)
+
+
+def every_rate(schedule: Schedule, epochs: int) -> np.ndarray:
+    ours = recipe(schedule, epochs)
+    return np.concatenate([rates(ours, epoch) for epoch in range(1, epochs + 1)])
+
+
+def test_a_staircase_falls_at_once_after_each_epoch() -> None:
+    """MobileNetV2's: 0.045, times 0.98 each epoch."""
+    found = every_rate(Schedule(0.045, "staircase", factor=0.98), 5).reshape(5, 295)
+    for epoch, of_epoch in enumerate(found):
+        np.testing.assert_allclose(of_epoch, 0.045 * 0.98**epoch, rtol=1e-6)
+
+
+def test_steps_of_a_staircase_need_not_be_whole_epochs() -> None:
+    found = every_rate(Schedule(1.0, "staircase", factor=0.5, every=2.4), 6)
+    falls = np.flatnonzero(np.diff(found)) + 1
+    assert falls.tolist() == [708, 1416]  # 2.4 and 4.8 epochs of 295 steps
+
+
+def test_an_exponential_rate_is_the_published_trainers() -> None:
+    """generated_mobilenet_v2_imagenet_full.py @0ccd6ad9, whose step counts from 0: 0.97 in 2.4 epochs (B0)."""
+    found = every_rate(Schedule(0.016, "exponential", warmup=5, factor=0.97, every=2.4), 20)
+    step, warm = np.arange(len(found)), 5 * 295
+    wanted = np.where(step < warm, (step + 1) / warm, 0.97 ** ((step / 295 - 5) / 2.4))
+    np.testing.assert_allclose(found, 0.016 * wanted, rtol=1e-6)
+
+
+def test_a_cosine_may_end_above_zero() -> None:
+    """ViT-Tiny's: 5e-4 to 1e-5; halfway it is at their mean."""
+    found = every_rate(Schedule(5e-4, "cosine", warmup=2, end=1e-5), 12)
+    assert found[-1] == pytest.approx(1e-5, rel=1e-5)
+    assert found[2 * 295 - 1] == found.max() == np.float32(5e-4)
+    assert found[7 * 295 - 1] == pytest.approx((5e-4 + 1e-5) / 2, rel=1e-5)
+    without = every_rate(Schedule(5e-4, "cosine", warmup=2), 12)
+    assert (found >= without).all()
