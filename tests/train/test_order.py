@@ -7,7 +7,7 @@ import numpy as np
 
 from ladder.recipes.cifar import recipes
 from ladder.recipes.recipe import Data, Recipe
-from ladder.train.order import epoch_draws, epoch_order
+from ladder.train.order import epoch_copies, epoch_draws, epoch_order
 
 SMALL = Data("small", "sha256:small", 50, 10, classes=10, shape=(36, 40, 3), test_shape=(32, 32, 3))
 RECIPE: Recipe = replace(recipes()[0], data=SMALL, batch=16, augment=("crop", "flip"))
@@ -61,3 +61,24 @@ def test_draws_have_the_feeds_shapes_and_the_right_odds() -> None:
 
 def test_without_augmentation_nothing_is_drawn() -> None:
     assert epoch_draws(replace(RECIPE, augment=()), 1, epoch_order(RECIPE, 1)) == {}
+
+
+def test_a_repeated_example_stands_in_an_epoch_with_each_of_its_copies_and_never_beside_one() -> None:
+    thrice = replace(RECIPE, repeats=3)
+    order, copies = epoch_order(thrice, 1), epoch_copies(thrice)
+    assert order.shape == copies.shape == (3, 16)
+    assert order.dtype == copies.dtype == np.int32
+    pairs = list(zip(order.ravel().tolist(), copies.ravel().tolist(), strict=True))
+    examples = {example for example, _ in pairs}
+    assert len(examples) == 16
+    assert sorted(pairs) == sorted((example, copy) for example in examples for copy in range(3))
+    assert examples <= set(epoch_order(RECIPE, 1).ravel()[:16].tolist())
+    assert (order[:, 0::2] != order[:, 1::2]).all()
+
+
+def test_without_repeats_every_example_is_its_first_copy() -> None:
+    assert not epoch_copies(RECIPE).any()
+
+
+def test_images_that_the_host_makes_are_not_drawn_for_the_feed() -> None:
+    assert epoch_draws(replace(RECIPE, augment=("resized-crop", "flip")), 1, epoch_order(RECIPE, 1)) == {}
