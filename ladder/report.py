@@ -155,6 +155,7 @@ def command(manifest: Mapping[str, Any]) -> str:
     """The command that would run this again."""
     request = manifest["request"]
     seeds = ",".join(str(seed) for seed in request["seeds"])
+    parts = max((recipe.get("accumulate", 1) for recipe in manifest["recipes"]), default=1)
     options = {
         "--nets": ",".join(request.get("nets") or ()),
         "--arms": ",".join(request.get("arms") or ()),
@@ -162,7 +163,7 @@ def command(manifest: Mapping[str, Any]) -> str:
         "--platform": manifest["profile"],
         "--epochs": request.get("epochs"),
         "--fault": manifest.get("fault"),
-        "--accumulate": parts if (parts := manifest["recipes"][0].get("accumulate", 1)) > 1 else None,
+        "--accumulate": parts if parts > 1 else None,
     }
     return " ".join((f"ladder run {manifest['rung']}", *(f"{k} {v}" for k, v in options.items() if v)))
 

@@ -25,6 +25,7 @@ from ladder.records import EpochRow, FinalRow
 from ladder.references import Match
 from ladder.report import report_markdown
 from ladder.request import Request, check, parse_seeds
+from ladder.train import checkpoint
 from ladder.train.artifact import Program, program_for
 from ladder.train.batches import streams
 from ladder.verdict import Judgement, Word, at_chance, exit_code, judge, run_word
@@ -333,7 +334,8 @@ class Run:
         with self._lock:
             self._writer.final(row)
             self._done[trial.id] = row
-        self._checkpoint(trial).unlink(missing_ok=True)
+        for file in checkpoint.files(self._checkpoint(trial)):
+            file.unlink(missing_ok=True)
         self._index(row, [_epoch_row(trial, line["attempt"], line) for line in result.epochs])
         return row
 

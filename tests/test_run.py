@@ -1,6 +1,8 @@
 """A run from request to record: refused before anything is recorded, resumed with nothing lost, honest on budgets."""
 
+import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from ladder.pool.events import Event
 from ladder.records import FinalRow
 from ladder.request import Request, parse_seeds
 from ladder.run import Run, drive
+from ladder.train import checkpoint
 
 Ask = Callable[..., Request]
 
@@ -205,6 +208,45 @@ def test_an_epoch_that_was_committed_and_never_told_gets_its_line(ask: Ask, idx_
     said, record = run(ask(seeds=(1, 2, 3), wait_s=30))
     assert any("linear-sgd-s2: resumed after epoch" in line for line in said)
     assert sorted(e.epoch for e in record.epochs if e.seed == 2) == list(range(1, 31))
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:-500], lambda whole: b""], ids=["truncated", "empty"])
+def test_a_damaged_checkpoint_costs_an_epoch_is_told_and_changes_nothing(
+    ask: Ask, idx_folder: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    request = ask(seeds=(1, 2, 3), wait_s=30)
+    _, undisturbed = run(request)
+    killed_in_the_second_trial(idx_folder)
+    newest, _ = checkpoint.files(next((paths.cache() / "checkpoints").glob("*/*-s2.npz")))
+    newest.write_bytes(damage(newest.read_bytes()))
+    said, record = run(request)
+    (told,) = [line for line in said if "is damaged" in line]
+    assert told.startswith(f"linear-sgd-s2: checkpoint {newest.name} is damaged")
+    assert re.search(r"going on from the one before it, of epoch \d+$|starting anew$", told)
+    assert scores(record) == scores(undisturbed)
+    assert not list((paths.cache() / "checkpoints").glob("*/*"))
+
+
+def test_a_disk_too_full_for_the_record_ends_the_run_in_words_and_the_same_command_goes_on(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, undisturbed = run(ask())
+    append, written = vars(records)["_append"], list[str]()
+
+    def full(path: Path, text: str) -> None:
+        if len(written) == 40:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.append(text)
+        append(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "_append", full)
+        with pytest.raises(LadderError, match=r"cannot be written: .*: No space left on device") as told:
+            drive(ask(), lambda _: None)
+    assert told.value.hint == "make room, then run the same command again: finished trials are kept"
+    said, record = run(ask(wait_s=30))
+    assert any("2 trials, 1 already done" in line for line in said)
+    assert scores(record) == scores(undisturbed)
 
 
 def test_a_damaged_partial_record_keeps_no_run_from_starting(ask: Ask) -> None:

@@ -14,7 +14,7 @@ app.command(suite_app)
 
 
 @suite_app.command
-def goldens(*, check: bool = False, only: str = "") -> int:
+def goldens(*, check: bool = False, only: str = "", as_json: Json = False) -> int:
     """Make the nets' golden summaries: one step of each in float64 on the CPU.
 
     Args:
@@ -28,9 +28,11 @@ def goldens(*, check: bool = False, only: str = "") -> int:
     if unknown := [name for name in nets if name not in FAMILIES]:
         raise LadderError(f"--only '{unknown[0]}': there is no such net; the nets are: {', '.join(FAMILIES)}")
     stale = goldens.remake(nets, check)
+    if as_json:
+        print_json([{"net": name, "stale": name in stale} for name in nets])
     if stale:
         print(f"stale goldens: {', '.join(stale)}\n  {goldens.MAKE} --only {','.join(stale)}", file=sys.stderr)
-    else:
+    elif not as_json:
         print(f"{len(nets)} goldens are {'fresh' if check else 'made'}")
     return 1 if stale else 0
 

@@ -74,7 +74,7 @@ _LINES = {
     "compiled": _compiled,
     "first_step": lambda d: "first step done",
     "resumed": lambda d: f"resumed after epoch {d['epoch']}",
-    "anew": lambda d: d["reason"],
+    "checkpoint": lambda d: d["reason"],
     "epoch": _epoch,
     "alarm": _alarm,
     "final": lambda d: f"final {d['correct']}/{d['total']} after {d['train_s']:.1f} s",

@@ -31,15 +31,23 @@ from ladder.pool.slot import Slot
 Status = Literal["done", "diverged", "crashed", "timeout", "unsupported", "not-run"]
 OnEvent = Callable[[Event], None]
 
-# Seconds that a phase may last (start, compile, data) or be silent (train, eval: an event comes at least every
-# second of steps) before the worker is killed.
-LIMITS: dict[str, float] = {"start": 120.0, "compile": 1800.0, "data": 300.0, "train": 300.0, "eval": 300.0}
+# Seconds that a phase may last (start, compile, data, first step) or be silent (train, eval: an event comes with every
+# step or test batch that takes longer than a second) before the worker is killed. A runtime may compile, choose its
+# kernels and map its memory within the first step: it has the compiler's time.
+LIMITS: dict[str, float] = {
+    "start": 120.0,
+    "compile": 1800.0,
+    "data": 300.0,
+    "first step": 1800.0,
+    "train": 300.0,
+    "eval": 300.0,
+}
 BARREN_ATTEMPTS = 2  # consecutive attempts without a completed epoch before a trial is given up
 LAST_LINES = 20
 LINE_BYTES = 2000  # of a line of output: what is longer is cut
 POLL_S = 0.5  # how soon a cancel or a silent death is noticed, at the latest
 
-_NEXT_PHASE = {"compiled": "data", "epoch": "train"}
+_NEXT_PHASE = {"compiled": "data", "first_step": "train", "epoch": "train"}
 
 
 @dataclass(frozen=True)

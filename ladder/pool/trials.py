@@ -46,10 +46,10 @@ class Trials:
         identity = checkpoint.Identity(recipe.hash, program.sha, recipe.data.identity, seed, self._lowerer.name)
         resume, reason = checkpoint.load(path, identity)
         if reason:
-            self._emit("anew", reason=reason)
+            self._emit("checkpoint", reason=reason)
         if resume:
             self._emit("resumed", epoch=resume.epoch, epochs=resume.epochs)
-        self._emit("phase", phase="train")
+        self._emit("phase", phase="first step")
         start = time.perf_counter()
         first = True
 
@@ -63,7 +63,7 @@ class Trials:
             try:
                 checkpoint.save(path, checkpoint.Checkpoint(identity, epoch, state, lines))
             except OSError as error:  # a full disk costs the resume point, not the trial
-                self._emit("anew", reason=f"no checkpoint after epoch {epoch}: {error}; the trial goes on")
+                self._emit("checkpoint", reason=f"no checkpoint after epoch {epoch}: {error}; the trial goes on")
 
         lines = loop.train(exe, program, recipe, data, seed, emit, resume, save)
         last = lines[-1]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ladder.errors import LadderError
+from ladder.train.artifact import Program
 
 FILE = Path(__file__).parent / "bounds.toml"
 AGAIN = "python -m ladder.ties.calibrate"
@@ -21,7 +22,7 @@ class Bound:
     gate: str
     metric: str
     dtype: str
-    family: str  # of the program's operations, see ladder.ties.tie.family
+    family: str  # of the program's operations, see `family`
     bound: float
     clean: float
     of: str
@@ -48,7 +49,6 @@ def checked(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
         told = f"{b.gate} {b.metric} of {b.family} {b.dtype}: {b.bound:g} is not between {b.clean:g} and {b.caught:g}"
         raise LadderError(f"a bound must be above what is clean and below what the smallest fault moves: {told}", AGAIN)
     return bounds
-    return bounds
 
 
 def find(bounds: tuple[Bound, ...], gate: str, metric: str, dtype: str, family: str) -> Bound:
@@ -57,3 +57,15 @@ def find(bounds: tuple[Bound, ...], gate: str, metric: str, dtype: str, family: 
         if (b.gate, b.metric, b.dtype, b.family) == (gate, metric, dtype, family):
             return b
     raise LadderError(f"no bound was measured for {gate} {metric}, {dtype} {family} programs", AGAIN)
+
+
+def family(program: Program) -> str:
+    """Whose bounds apply: "conv" where the step has a convolution, else "dense", or "affine" for one dense layer alone.
+
+    A hidden value near zero that changes sides moves the update a hundred times as far as rounding does, so that a net
+    without hidden layers is held to tighter bounds.
+    """
+    step = program.stablehlo("step")
+    if "stablehlo.convolution" in step:
+        return "conv"
+    return "dense" if step.count("stablehlo.dot_general") > 2 else "affine"  # forward and weight gradient

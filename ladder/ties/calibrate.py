@@ -24,10 +24,10 @@ from ladder.data import prepare
 from ladder.errors import LadderError
 from ladder.recipes import Data, Recipe
 from ladder.recipes.mnist import recipes
-from ladder.ties.bounds import FILE, Bound, checked, load
+from ladder.ties.bounds import FILE, Bound, checked, family, load
 from ladder.ties.gates import measure
 from ladder.ties.side import CURVE, JUDGE, UPDATES, Job, Trace, run
-from ladder.ties.tie import Which, family, resolve
+from ladder.ties.tie import Which, resolve
 from ladder.train.artifact import PLAIN, VARIANTS, program_for
 
 SEEDS = range(1, 6)

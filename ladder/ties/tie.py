@@ -108,18 +108,6 @@ def synthetic(data: Data, folder: Path) -> Path:
     return folder
 
 
-def family(program: Program) -> str:
-    """Whose bounds apply: "conv" where the step has a convolution, else "dense", or "affine" for one dense layer alone.
-
-    A hidden value near zero that changes sides moves the update a hundred times as far as rounding does, so that a net
-    without hidden layers is held to tighter bounds.
-    """
-    step = program.stablehlo("step")
-    if "stablehlo.convolution" in step:
-        return "conv"
-    return "dense" if step.count("stablehlo.dot_general") > 2 else "affine"  # forward and weight gradient
-
-
 def resolve(which: Which, recipe: Recipe) -> tuple[Side, Program]:
     """A side's profile and its program. Raises LadderError for an unknown platform, variant or fault."""
     if which.fault:
@@ -157,7 +145,7 @@ def tie(recipe: Recipe, data: Path | None, source: str, a: Which, b: Which, seed
         except Refused as error:
             return Tie(*what, (), None, error.message)
         measured = measure(traces[0], traces[1], judge)
-    return Tie(*what, lines(measured, known, recipe.dtype, family(plain)), measured)
+    return Tie(*what, lines(measured, known, recipe.dtype, bounds.family(plain)), measured)
 
 
 def judged(program: Program, recipe: Recipe, data: Path, seed: int, out: Path, say: Say) -> Trace | None:

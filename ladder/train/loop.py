@@ -93,11 +93,18 @@ def run_epoch(
     return state, float(values.mean())
 
 
-def evaluate(exe: Executable, state: Arrays, data: Batches, order: np.ndarray) -> Score:
-    """Score every test image once; `order` [batches, batch] i32, -1 pads."""
+def evaluate(
+    exe: Executable, state: Arrays, data: Batches, order: np.ndarray, beat: Callable[[int], None] = lambda done: None
+) -> Score:
+    """Score every test image once; `order` [batches, batch] i32, -1 pads. `beat(batches done)` at most every BEAT_S."""
     parts = [exe.eval(state, data.test(exe, idx)) for idx in order]
-    columns = zip(*parts, strict=True)
-    correct, top5, loss = (np.array([exe.get(v) for v in column], np.float64).sum() for column in columns)
+    sums, last = np.zeros(3), time.monotonic()
+    for done, part in enumerate(parts, start=1):
+        sums += np.array([exe.get(value) for value in part], np.float64)
+        if (now := time.monotonic()) - last >= BEAT_S:
+            last = now
+            beat(done)
+    correct, top5, loss = sums
     return Score(int(correct), int(top5), float(loss / (order >= 0).sum()))
 
 
@@ -130,7 +137,7 @@ def train(
         state, loss = run_epoch(exe, state, data, recipe, epoch, beat)
         trained = time.perf_counter() - start
         emit("phase", phase="eval")
-        score = evaluate(exe, state, data, tests)
+        score = evaluate(exe, state, data, tests, lambda done: emit("heartbeat", batch=done, batches=len(tests)))
         host = {name: exe.get(value) for name, value in state.items()}
         if bad := [name for name, value in host.items() if not np.isfinite(value).all()]:
             raise Diverged(f"parameters {', '.join(bad)} are not finite after epoch {epoch}")

@@ -10,10 +10,11 @@ import psutil
 import pytest
 
 from ladder import children
-from ladder.lowerers import Unsupported
+from ladder.lowerers import Unsupported, probe
 from ladder.lowerers.iree import compiling, flags, targets, tuning
 from ladder.lowerers.iree.executable import Call, Device
 from ladder.lowerers.iree.flags import FlagSet
+from ladder.ties import bounds
 from ladder.train.artifact import Array, Program
 
 CPU = targets.TARGETS["llvm-cpu"]
@@ -157,6 +158,22 @@ def test_what_disagrees_is_named(program: Callable[[str], Program], change: dict
     found = {key: np.asarray(value * change.get(key, 1.0), value.dtype) for key, value in right.items()}
     assert tuning.disagreement(linear, right, found).startswith(told)
     assert bool(tuning.disagreement(linear, right, found)) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "less"), [("linear", "affine", 0.0), ("mlp", "dense", 1e-5), ("cnn", "conv", 1e-2)]
+)
+def test_an_update_may_be_as_far_off_as_the_ties_let_its_family_be(
+    name: str, family: str, less: float, program: Callable[[str], Program]
+) -> None:
+    net = program(name)
+    limit = bounds.find(bounds.load(), "G2", "update", "float32", family).bound
+    assert less < 0.5 * limit  # what this family's bound lets pass, the stricter ones do not
+    start = probe.start(net)
+    right = {f"step:{leaf}": value + 1 for leaf, value in start.items()}
+    for share, wrong in ((0.5, False), (2.0, True)):
+        found = {f"step:{leaf}": value + np.float32(1 + share * limit) for leaf, value in start.items()}
+        assert bool(tuning.disagreement(net, right, found)) == wrong
 
 
 def test_flags_for_convolutions_are_tried_where_there_are_convolutions(program: Callable[[str], Program]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from ladder.errors import LadderError
 from ladder.pool.events import Event
-from ladder.pool.pool import BARREN_ATTEMPTS, Cancelled, Job, Pool, Result
+from ladder.pool.pool import BARREN_ATTEMPTS, LIMITS, Cancelled, Job, Pool, Result
 from ladder.pool.slot import Busy, Slot
 
 REPO = Path(__file__).resolve().parents[2]
@@ -138,6 +138,61 @@ def test_a_hang_times_out_naming_the_phase_even_while_the_worker_chatters(
     assert result.message == "nothing from the worker for 1 s in phase 'train'"
     assert [line["epoch"] for line in result.epochs] == [1]
     assert time.monotonic() - began < WAIT
+
+
+SLOW_START = """
+import time
+from ladder.train import loop
+made = loop.initial_state
+def initial_state(*arguments):
+    time.sleep(2.5)
+    return made(*arguments)
+loop.initial_state = initial_state
+"""
+
+
+def test_the_first_step_may_take_longer_than_a_stall_and_has_its_own_deadline(
+    start: StartPool, job: MakeJob, injected: Callable[[str], Path]
+) -> None:
+    """A runtime that compiles within its first step; then one that never comes back from it."""
+    assert LIMITS["first step"] == LIMITS["compile"]
+    pool = start(limits={"train": 1.0}, code=injected(SLOW_START))
+    assert pool.submit(job(), quiet).result(WAIT).status == "done"
+    pool.close()
+    hung = start(fault="hang=1", limits={"first step": 1.0}).submit(job(), quiet).result(WAIT)
+    assert (hung.status, hung.attempts) == ("timeout", BARREN_ATTEMPTS)
+    assert hung.message == "nothing from the worker for 1 s in phase 'first step'"
+
+
+def test_a_disk_too_full_for_a_checkpoint_costs_the_resume_point_and_not_the_trial(
+    start: StartPool, job: MakeJob, heard: list[Event], injected: Callable[[str], Path], undisturbed: Undisturbed
+) -> None:
+    """A real limit on the size of the worker's files, under the checkpoint's."""
+    full = injected("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))")
+    result = start(code=full).submit(job("linear"), heard.append).result(WAIT)
+    assert (result.status, lines(result)) == ("done", undisturbed("linear", 1, 3))
+    assert [e.line() for e in heard if e.type == "checkpoint"] == [
+        f"linear-s1: no checkpoint after epoch {n}: [Errno 27] File too large; the trial goes on" for n in (1, 2, 3)
+    ]
+
+
+def test_a_stale_checkpoint_in_a_trials_place_is_not_resumed_and_what_differs_is_told(
+    start: StartPool, job: MakeJob, heard: list[Event], undisturbed: Undisturbed
+) -> None:
+    """That of another seed, then of another recipe, whole and under the name that the trial's own would have."""
+    pool = start()
+    pool.submit(job("linear", seed=1), quiet).result(WAIT)
+    [stale] = Path(job().checkpoint).parent.glob("linear-s1.npz")
+    other_seed = job("linear", seed=2, name="linear-s1", index=1)
+    other_recipe = job("linear", seed=2, name="linear-s1", index=2, epochs=5)
+    assert {other_seed.checkpoint, other_recipe.checkpoint} == {str(stale)}
+    for wanted, epochs in ((other_seed, 3), (other_recipe, 5)):
+        result = pool.submit(wanted, heard.append).result(WAIT)
+        assert lines(result) == undisturbed("linear", 2, epochs)
+    first, second = [e.line() for e in heard if e.type == "checkpoint"]
+    assert "is of another trial (seed 1 is not 2)" in first
+    assert "is of another trial (recipe_hash h1:" in second
+    assert not [e for e in heard if e.type == "resumed"]
 
 
 def test_garbage_on_stdout_is_a_log_and_disturbs_no_event(

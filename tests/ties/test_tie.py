@@ -19,7 +19,7 @@ from ladder.recipes.mnist import MNIST5K, recipes
 from ladder.ties import bounds
 from ladder.ties.gates import lines, measure
 from ladder.ties.side import JUDGE, UPDATES, Job, Refused, Side, Trace, run
-from ladder.ties.tie import Which, family, recipe_named, resolve, synthetic, tie
+from ladder.ties.tie import Which, recipe_named, resolve, synthetic, tie
 from ladder.train import artifact
 from ladder.train.artifact import Program, program_for
 
@@ -65,7 +65,7 @@ def tied(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Tied:
 def red(tied: Tied, net: str, fault: str) -> set[str]:
     recipe, program, _, judge, traces = tied(net)
     measured = measure(traces[""], traces[fault], judge)
-    found = lines(measured, bounds.load(), recipe.dtype, family(program))
+    found = lines(measured, bounds.load(), recipe.dtype, bounds.family(program))
     return {f"{line.gate} {line.metric}" for line in found if not line.passed}
 
 

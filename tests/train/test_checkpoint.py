@@ -1,4 +1,4 @@
-"""A checkpoint is whole and of this trial, or the trial starts anew and says why."""
+"""A checkpoint is whole and of this trial, or the one before it is, or the trial starts anew; and it is said why."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ladder.train.checkpoint import META, Checkpoint, Identity, load, save
+from ladder.train.checkpoint import META, Checkpoint, Identity, files, load, save
 
 REPO = Path(__file__).resolve().parents[2]
 IDENTITY = Identity("h1:a", "b", "sha256:c", 1, "xla")
@@ -78,6 +78,47 @@ def test_a_truncated_checkpoint_is_damaged(path: Path, keep: int) -> None:
     found, reason = load(path, IDENTITY)
     assert found is None
     assert "is damaged" in reason
+
+
+DAMAGE = {
+    "truncated": lambda whole: whole[: len(whole) // 2],
+    "flipped": lambda whole: whole[:300] + bytes([whole[300] ^ 1]) + whole[301:],
+    "empty": lambda whole: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_of_two_the_one_before_is_used_when_the_newest_is_damaged_and_it_is_said(path: Path, damage: str) -> None:
+    save(path, Checkpoint(IDENTITY, 3, {"params/w": np.ones(100, np.float32)}, [*LINES, {"epoch": 3}]))
+    newest, before = files(path)
+    newest.write_bytes(DAMAGE[damage](newest.read_bytes()))
+    found, reason = load(path, IDENTITY)
+    assert found is not None
+    assert (found.epoch, found.epochs) == (2, LINES)
+    assert f"checkpoint {path.name} is damaged" in reason
+    assert "going on from the one before it, of epoch 2" in reason
+    before.write_bytes(DAMAGE[damage](before.read_bytes()))
+    found, reason = load(path, IDENTITY)
+    assert found is None
+    assert reason.count("is damaged") == 2
+    assert reason.endswith("starting anew")
+
+
+def test_killed_between_the_two_renames_the_one_before_is_there(path: Path) -> None:
+    os.replace(*files(path))
+    found, reason = load(path, IDENTITY)
+    assert found is not None
+    assert (found.epoch, reason) == (2, "")
+
+
+def test_no_more_than_two_are_kept(path: Path) -> None:
+    for epoch in (3, 4, 5):
+        save(path, Checkpoint(IDENTITY, epoch, STATE, LINES))
+    assert sorted(os.listdir(path.parent)) == sorted(file.name for file in files(path))
+    os.unlink(path)
+    found, _ = load(path, IDENTITY)
+    assert found is not None
+    assert found.epoch == 4
 
 
 @pytest.mark.parametrize("content", [b"PK\x05\x06" + bytes(18), b"\x93NUMPY\x01\x00", b"\x80\x04N.", b"text"])
