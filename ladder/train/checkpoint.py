@@ -38,7 +38,7 @@ class Checkpoint:
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write atomically: new file, fsync, renames, fsync of the folder. A full disk is an OSError; the old files stay."""
+    """Write atomically: new file, fsync, renames, fsync of the folder. A full disk: OSError, the old files stay."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(".new")
     meta = {"identity": asdict(checkpoint.identity), "epoch": checkpoint.epoch, "epochs": checkpoint.epochs}
