@@ -8,7 +8,7 @@ from typing import Protocol
 from ladder.data.source import NoData
 from ladder.errors import LadderError
 from ladder.recipes import RUNGS
-from ladder.request import Request
+from ladder.request import NotApplicable, Request
 from ladder.run import Outcome, drive
 from ladder.suite import run as suite
 from ladder.suite.run import SuiteOutcome, SuiteRequest
@@ -31,7 +31,7 @@ class HasWord(Protocol):
 
 @dataclass(frozen=True)
 class NotRun:
-    """A rung that this box has no data for. It has no record, only a reason."""
+    """A rung that this box has no data for, or cannot run. It has no record, only a reason."""
 
     reason: str
     word: Word = Word.NOT_RUN
@@ -96,13 +96,13 @@ def climb_through[O: HasWord](
 ) -> dict[str, O | NotRun]:
     """Run the rungs up to `to` in order and stop at the first that shows something wrong; a red suite if not told.
 
-    A rung that `run` raises NoData for is not run, which shows nothing wrong.
+    A rung that `run` raises NoData or NotApplicable for is not run, which shows nothing wrong.
     """
     ended: dict[str, O | NotRun] = {}
     for rung in rungs()[: rungs().index(to) + 1]:
         try:
             outcome = run(rung)
-        except NoData as error:
+        except (NoData, NotApplicable) as error:
             outcome = NotRun(error.message)
             say(f"{rung} is not-run: {error}")
         ended[rung] = outcome

@@ -10,6 +10,10 @@ from ladder.train.batches import Feed
 from platforms import profile as profiles
 
 
+class NotApplicable(LadderError):
+    """A rung that cannot run on a platform, for the reason that its profile gives."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What a user asked for. `deadline` is the unix time after which no trial that cannot finish is started."""
@@ -43,7 +47,7 @@ def check(request: Request) -> profiles.Profile:
         raise LadderError(f"--feed '{request.feed}': one of {', '.join(get_args(Feed))}")
     for recipe in select(rung_recipes(request.rung), request.nets, request.arms):
         recipe.accumulated(request.accumulate)
-    return profile_for(request.platform, request.lowerer)
+    return profile_for(request.platform, request.lowerer, request.rung)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -71,11 +75,19 @@ def check_seeds(seeds: list[int] | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def profile_for(platform: str, lowerer: str | None) -> profiles.Profile:
+def profile_for(platform: str, lowerer: str | None, rung: str = "") -> profiles.Profile:
     """The profile of a platform through a lowerer: `cpu` through `iree` is `iree-cpu`, the one for the same device.
 
-    Raises LadderError for an unknown or contradictory pair.
+    Raises LadderError for an unknown or contradictory pair, NotApplicable for a rung that the profile says cannot run
+    there.
     """
+    profile = _profile_of(platform, lowerer)
+    if reason := profile.not_applicable.get(rung):
+        raise NotApplicable(f"{rung} is n/a on platform {profile.name}: {reason}")
+    return profile
+
+
+def _profile_of(platform: str, lowerer: str | None) -> profiles.Profile:
     try:
         profile = profiles.load(platform)
         if lowerer in (None, profile.lowerer):

@@ -18,9 +18,10 @@ from ladder import paths, records, store
 from ladder.errors import LadderError
 from ladder.pool.events import Event
 from ladder.records import FinalRow
-from ladder.request import Request, parse_seeds
+from ladder.request import NotApplicable, Request, parse_seeds
 from ladder.run import Run, drive
 from ladder.train import checkpoint
+from platforms import profile as profiles
 
 Ask = Callable[..., Request]
 
@@ -94,6 +95,16 @@ def test_no_record_tells_a_path_of_this_machine(ask: Ask, idx_folder: Path) -> N
 def test_bad_input_is_one_error_and_no_half_record(ask: Ask, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(LadderError, match=message):
         drive(ask(**changes), lambda _: None)
+    assert partial() == []
+
+
+def test_a_rung_that_a_platform_cannot_run_is_refused_with_the_profiles_reason(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = replace(profiles.load("cpu"), not_applicable={"mnist": "one 8 GB board"})
+    monkeypatch.setattr(profiles, "load", lambda name: board)
+    with pytest.raises(NotApplicable, match="mnist is n/a on platform cpu: one 8 GB board"):
+        drive(ask(), lambda _: None)
     assert partial() == []
 
 

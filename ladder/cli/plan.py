@@ -100,7 +100,7 @@ def plan(
     from ladder.recipes import rung_recipes, select
     from ladder.request import parse_seeds, profile_for
 
-    profile, count = profile_for(platform, lowerer or None), len(parse_seeds(seeds))
+    profile, count = profile_for(platform, lowerer or None, rung), len(parse_seeds(seeds))
     chosen = select(rung_recipes(rung), *(tuple(filter(None, text.split(","))) for text in (nets, arms)))
     with Slot.acquire(f"{profile.device}-0", {"run": f"ladder plan {rung}"}, wait, _say):
         rows = [_probe(profile, recipe).row(count) for recipe in chosen]

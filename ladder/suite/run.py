@@ -84,9 +84,7 @@ def parse_tiers(text: str) -> tuple[int, ...]:
 
 def plan(request: SuiteRequest) -> Plan:
     """What would run; starts nothing but the vendor's tool. Raises LadderError for a wrong request or missing tests."""
-    profile = profile_for(request.platform, request.lowerer)
-    if RUNG in profile.not_applicable:
-        raise LadderError(f"suite is n/a on platform {profile.name}: {profile.not_applicable[RUNG]}")
+    profile = profile_for(request.platform, request.lowerer, RUNG)
     if request.devices is not None and request.devices < 1:
         raise LadderError(f"--devices {request.devices}: at least 1")
     host = profile.detect.everywhere

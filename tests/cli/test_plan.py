@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ladder import paths
 from ladder.cli import app, run_app
 from ladder.pool.slot import Slot
+from platforms import profile as profiles
 
 
 def test_the_plan_of_a_rung_through_xla(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,6 +31,15 @@ def test_the_plan_of_a_rung_through_xla(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_plan_on_an_absent_card_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_app(app, ["plan", "mnist", "--nets", "linear", "--platform", "iree-cuda"]) == 2
     assert "error: IREE's driver 'cuda'" in capsys.readouterr().err
+
+
+def test_a_plan_for_a_rung_that_the_platform_cannot_run_is_its_reason(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = replace(profiles.load("cpu"), not_applicable={"mnist": "one 8 GB board"})
+    monkeypatch.setattr(profiles, "load", lambda name: board)
+    assert run_app(app, ["plan", "mnist"]) == 2
+    assert "error: mnist is n/a on platform cpu: one 8 GB board" in capsys.readouterr().err
 
 
 def test_a_device_in_use_is_not_disturbed(capsys: pytest.CaptureFixture[str]) -> None:

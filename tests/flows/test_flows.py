@@ -17,7 +17,7 @@ from ladder.data import prepare
 from ladder.data.source import NoData
 from ladder.errors import LadderError
 from ladder.recipes import PLANNED, RUNGS, rung_recipes
-from ladder.request import Request
+from ladder.request import NotApplicable, Request
 from ladder.run import Outcome
 from ladder.suite.run import SuiteOutcome
 from ladder.verdict import Word, exit_code
@@ -103,20 +103,23 @@ def test_a_rung_without_data_on_this_box_is_not_run_and_the_climb_goes_on(
     assert ("mnist is not-run, which shows nothing wrong: the climb goes on" in said) == (to != "mnist")
 
 
-def test_a_climb_on_the_command_line_tells_of_a_rung_without_data_and_exits_3(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize(
+    "refusal", [NoData("no source has mnist. prepared TFDS: no"), NotApplicable("mnist is n/a on platform cpu: why")]
+)
+def test_a_climb_on_the_command_line_tells_of_a_rung_that_cannot_run_here_and_exits_3(
+    refusal: LadderError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     from flows import cli
 
     def drive(request: Request, say: Any) -> Outcome:
         assert request.data_dir == str(tmp_path)
-        raise NoData("no source has mnist. prepared TFDS: no")
+        raise refusal
 
     suite_passed = SuiteOutcome(Word.PASS, (), "", Path("2026-12-01-suite-testbox-cpu"), 0)
     monkeypatch.setattr(climbing, "drive", drive)
     monkeypatch.setattr(climbing.suite, "drive", lambda *_: suite_passed)
     assert cli.climb(to="mnist", data_dir=str(tmp_path), no_server=True) == 3
-    assert "mnist: not-run: no source has mnist. prepared TFDS: no" in capsys.readouterr().out
+    assert f"mnist: not-run: {refusal.message}" in capsys.readouterr().out
     assert cli.climb(to="mnist", data_dir=str(tmp_path), no_server=True, as_json=True) == 3
     suite, mnist = json.loads(capsys.readouterr().out)
     assert suite["verdict"] == "pass"
@@ -125,7 +128,7 @@ def test_a_climb_on_the_command_line_tells_of_a_rung_without_data_and_exits_3(
         "verdict": "not-run",
         "exit_code": 3,
         "record": None,
-        "reason": "no source has mnist. prepared TFDS: no",
+        "reason": refusal.message,
     }
 
 
