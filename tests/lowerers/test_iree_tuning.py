@@ -201,3 +201,9 @@ def test_for_metal_the_compiler_gives_some_matmuls_more_memory_than_there_is(
     done = compiling.compile_text(text, tmp_path / "out.vmfb", metal, ("--iree-opt-level=O1",))
     assert done.error.endswith(error)
     assert bool(done.error) == bool(error)
+
+
+def test_an_operation_that_the_compiler_made_itself_is_said_to_be(program: Callable[[str], Program]) -> None:
+    done = compiling.Compilation(1.0, "no", "tensor.unpack")
+    told = compiling.unsupported(program("linear"), "step", done).message
+    assert told.endswith("tensor.unpack, which IREE makes of the program's own operations, is not supported")

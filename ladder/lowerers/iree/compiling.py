@@ -93,7 +93,12 @@ def unsupported(program: Program, function: str, done: Compilation) -> Unsupport
     if not done.operation:
         return Unsupported(f"{what}: {done.error}", "train through lowerer xla")
     places = locate(program, function, done.operation)
-    where = f" at {', '.join(places)}" if places else ", at an unknown place"
+    if places:
+        where = f" at {', '.join(places)}"
+    elif done.operation.startswith("stablehlo."):
+        where = ", which the program does not say the place of,"
+    else:
+        where = ", which IREE makes of the program's own operations,"
     substitute = SUBSTITUTES.get(done.operation, "write it with other operations, or train through lowerer xla")
     return Unsupported(f"{what}: {done.operation}{where} is not supported", substitute)
 
